@@ -1,0 +1,319 @@
+//! The bytes of records, chunks and packets, and the arguments of `bootbuf_reserve()` and
+//! `bootbuf_open()`.
+//!
+//! The C side of every item here is `include/uapi/linux/bootbuf.h` in `kernel-patch/linux`; a test
+//! compares sizes, alignments, offsets and constants of the two. See docs/records.md.
+//!
+//! Who writes what: a thread writes records and [`ChunkCtl`] in its own chunk; the kernel writes
+//! `ChunkCtl` when it hands a chunk out and `ChunkCtl::limit` when it seals one; [`PacketHeader`]
+//! lies in memory that no process maps, and takes the place of `ChunkCtl` in what a read of the
+//! extraction descriptor returns. Everything is little endian.
+
+use static_assertions::const_assert_eq;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Alignment of records in a chunk, in octets.
+pub const RECORD_ALIGN: usize = 8;
+/// Octets before a record's payload.
+pub const RECORD_HEADER: usize = 16;
+/// Where a record's length stands in its word.
+pub const WORD_LEN_SHIFT: u32 = 32;
+/// Set in a record's word by the store that commits the record.
+pub const WORD_COMMITTED: u64 = 1 << 63;
+
+/// Octets at the start of a chunk ([`ChunkCtl`]) or packet ([`PacketHeader`]).
+pub const HEADER_SIZE: usize = 128;
+/// Smallest chunk, in octets.
+pub const MIN_CHUNK: usize = 4096;
+/// Largest chunk, in octets, and so the largest packet.
+pub const MAX_CHUNK: usize = 65536;
+/// Longest record, in octets, header included: it fits the smallest chunk.
+pub const MAX_RECORD: usize = MIN_CHUNK - HEADER_SIZE;
+
+/// `enum bootbuf_clock`: the trace clock is not known.
+pub const CLOCK_NONE: u32 = 0;
+/// `enum bootbuf_clock`: the TSC, whose frequency stands in [`MetaClock`].
+pub const CLOCK_TSC: u32 = 1;
+/// `enum bootbuf_clock`: nanoseconds of `CLOCK_BOOTTIME`.
+pub const CLOCK_BOOTTIME: u32 = 2;
+
+/// First octets of a packet, as CTF 1.8 requires.
+pub const CTF_MAGIC: u32 = 0xC1FC_1FC1;
+
+/// `enum bootbuf_stream`: one stream a thread.
+pub const STREAM_THREAD: u32 = 0;
+/// `enum bootbuf_stream`: kernel events, one stream a CPU.
+pub const STREAM_CPU: u32 = 1;
+/// `enum bootbuf_stream`: what decoding needs.
+pub const STREAM_META: u32 = 2;
+
+/// `enum bootbuf_seal`: not sealed, a snapshot.
+pub const SEAL_OPEN: u8 = 0;
+/// `enum bootbuf_seal`: the writer asked for the next chunk.
+pub const SEAL_FULL: u8 = 1;
+/// `enum bootbuf_seal`: the thread called exec.
+pub const SEAL_EXEC: u8 = 2;
+/// `enum bootbuf_seal`: the thread ended; `exit_code` is valid.
+pub const SEAL_EXIT: u8 = 3;
+/// `enum bootbuf_seal`: the chunk was open when the earlier boot ended.
+pub const SEAL_RECOVERED: u8 = 4;
+
+/// Packet flag: from the earlier boot.
+pub const PACKET_PREVIOUS: u16 = 1;
+
+/// Header of a record; the payload follows.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct RecordHeader {
+    /// Event id (bits 0 to 31), length in octets (32 to 47), committed (63).
+    pub word: u64,
+    /// Raw reading of the trace clock.
+    pub timestamp: u64,
+}
+
+/// The first octets of a chunk while it is mapped into a process.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ChunkCtl {
+    /// Offset of the first octet not known to be claimed: a hint, the chain of words is the truth.
+    pub pos: u32,
+    /// [`size`](Self::size) when a writer may claim with the TSC and without asking, else 0:
+    /// sealed, wiped by fork, or another clock.
+    pub limit: u32,
+    /// Octets of the chunk; 0 when it is not to be written at all.
+    pub size: u32,
+    /// [`CLOCK_TSC`] or [`CLOCK_BOOTTIME`].
+    pub clock: u32,
+    /// Events that could not be recorded in this chunk for want of room while no other was to be
+    /// had.
+    pub lost: u64,
+    /// Zero.
+    pub reserved: [u64; 13],
+}
+
+/// Header of a packet.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PacketHeader {
+    /// [`CTF_MAGIC`].
+    pub magic: u32,
+    /// [`STREAM_THREAD`], [`STREAM_CPU`] or [`STREAM_META`].
+    pub stream_id: u32,
+    /// Boot id, the same in all packets of one boot.
+    pub uuid: [u8; 16],
+    /// Number of the thread or CPU stream, unique in the boot.
+    pub stream_instance: u64,
+    /// Clock when the chunk was handed out.
+    pub ts_begin: u64,
+    /// Clock when it was sealed or looked at.
+    pub ts_end: u64,
+    /// Bits up to the end of the last record, this header included.
+    pub content_bits: u64,
+    /// Bits up to the next packet.
+    pub packet_bits: u64,
+    /// Number of the packet in its stream, from 0.
+    pub seq: u64,
+    /// Events of this stream lost so far.
+    pub discarded: u64,
+    /// Thread group id in the initial pid namespace; 0 for the kernel.
+    pub pid: u32,
+    /// Thread id there.
+    pub tid: u32,
+    /// [`STREAM_CPU`]: the CPU.
+    pub cpu: u32,
+    /// User that owns the process, in the initial user namespace.
+    pub uid: u32,
+    /// The thread's name at the seal, NUL-padded.
+    pub comm: [u8; 16],
+    /// With [`SEAL_EXIT`]: the wait status of the thread.
+    pub exit_code: u32,
+    /// [`SEAL_OPEN`] and the like.
+    pub seal: u8,
+    /// [`CLOCK_TSC`] or [`CLOCK_BOOTTIME`].
+    pub clock: u8,
+    /// [`PACKET_PREVIOUS`].
+    pub flags: u16,
+    /// Order of seals in this boot, from 1: what [`IOC_ACK`] names. 0 in snapshots and in the meta
+    /// stream.
+    pub seal_seq: u64,
+}
+
+const_assert_eq!(size_of::<RecordHeader>(), RECORD_HEADER);
+const_assert_eq!(size_of::<ChunkCtl>(), HEADER_SIZE);
+const_assert_eq!(size_of::<PacketHeader>(), HEADER_SIZE);
+
+/// Event id of [`MetaClock`] in the meta stream.
+pub const META_CLOCK: u32 = 1;
+/// Event id of [`MetaModule`].
+pub const META_MODULE: u32 = 2;
+/// Event id of [`MetaMarker`].
+pub const META_MARKER: u32 = 3;
+/// Event id of [`MetaProcess`].
+pub const META_PROCESS: u32 = 4;
+/// Event id of [`MetaExit`].
+pub const META_EXIT: u32 = 5;
+
+/// Longest path in the meta stream, in octets; longer ones keep their end.
+pub const PATH_MAX: usize = 1024;
+/// Longest build id, in octets.
+pub const BUILD_ID_MAX: usize = 20;
+
+/// How readings of the trace clock become `CLOCK_BOOTTIME`. Several may come; the last is the best.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaClock {
+    /// [`CLOCK_TSC`] or [`CLOCK_BOOTTIME`].
+    pub clock: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Ticks a second.
+    pub freq_hz: u64,
+    /// A reading of the trace clock ...
+    pub reading: u64,
+    /// ... and `CLOCK_BOOTTIME` at the same moment, in nanoseconds ...
+    pub boottime_ns: i64,
+    /// ... and `CLOCK_REALTIME`, 0 when not known yet.
+    pub realtime_ns: i64,
+}
+
+/// A file with markers; its path follows, not terminated.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaModule {
+    /// From 1; 0 is the kernel.
+    pub module_id: u32,
+    /// Markers have this id and the following, in array order.
+    pub first_event_id: u32,
+    /// How many.
+    pub markers: u32,
+    /// Valid octets of `build_id`.
+    pub build_id_len: u16,
+    /// Octets of the path.
+    pub path_len: u16,
+    /// Device of the file, as in stat(2).
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// The GNU build id.
+    pub build_id: [u8; BUILD_ID_MAX],
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Precedes a marker's descriptor (`markers::abi::Descriptor`, its state zero).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaMarker {
+    /// The id in records.
+    pub event_id: u32,
+    /// Whose it is.
+    pub module_id: u32,
+}
+
+/// A process that was handed its first chunk since it started or called exec; the executable's path
+/// follows, not terminated.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaProcess {
+    /// Thread group id.
+    pub pid: u32,
+    /// Its parent's.
+    pub ppid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// The executable's module, 0 when it holds no markers itself.
+    pub module_id: u32,
+    /// `CLOCK_BOOTTIME` at its start, in nanoseconds.
+    pub start_boottime_ns: u64,
+    /// Valid octets of `build_id`.
+    pub build_id_len: u16,
+    /// Octets of the path.
+    pub path_len: u16,
+    /// The executable's GNU build id.
+    pub build_id: [u8; BUILD_ID_MAX],
+}
+
+/// The end of a process that had a chunk.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaExit {
+    /// Thread group id.
+    pub pid: u32,
+    /// Wait status of the process.
+    pub exit_code: u32,
+}
+
+/// Number of `marker_ctl()`. Far above the kernel's own numbers, so that a program never calls a
+/// stranger on a kernel without the patch.
+pub const NR_MARKER_CTL: usize = 1000;
+/// Number of `bootbuf_reserve()`.
+pub const NR_BOOTBUF_RESERVE: usize = 1001;
+/// Number of `bootbuf_open()`.
+pub const NR_BOOTBUF_OPEN: usize = 1002;
+
+/// Argument of `bootbuf_reserve()`; the errors are listed in the UAPI header.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ReserveArgs {
+    /// In: zero.
+    pub flags: u64,
+    /// In: address of the chunk that the caller wrote to last, 0 for none.
+    pub chunk: u64,
+    /// In: octets of the record that did not fit.
+    pub want: u32,
+    /// In: events lost since the last call, counted for the calling thread.
+    pub lost: u32,
+    /// Out: address of the chunk to write to.
+    pub base: u64,
+}
+
+/// `bootbuf_open()`: snapshots of open chunks, then end of file.
+pub const OPEN_PEEK: u64 = 1;
+/// `bootbuf_open()`: EAGAIN instead of waiting.
+pub const OPEN_NONBLOCK: u64 = 2;
+/// `bootbuf_open()`: the earlier boot's packets, then end of file.
+pub const OPEN_PREVIOUS: u64 = 4;
+
+/// Argument of `bootbuf_open()`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct OpenArgs {
+    /// [`OPEN_PEEK`] and the like.
+    pub flags: u64,
+}
+
+/// `_IOW('B', 0xb0, __u64)`: frees the packets read whose `seal_seq` is at most the given one.
+pub const IOC_ACK: u32 = (1 << 30) | ((size_of::<u64>() as u32) << 16) | ((b'B' as u32) << 8) | 0xb0;
+
+/// `"BOOTBUF1"`.
+pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"BOOTBUF1");
+/// Version of the pool's layout.
+pub const POOL_VERSION: u32 = 1;
+
+/// First octets of the pool's first page.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct PoolHeader {
+    /// [`POOL_MAGIC`].
+    pub magic: u64,
+    /// [`POOL_VERSION`].
+    pub version: u32,
+    /// log2 of the page size.
+    pub page_shift: u32,
+    /// Octets of the pool.
+    pub size: u64,
+    /// Physical address.
+    pub phys: u64,
+    /// Offset of the table of [`PacketHeader`], one a page, that of a chunk at its first page.
+    pub table_off: u64,
+    /// Offset of the first page that chunks are cut from.
+    pub data_off: u64,
+    /// The trace's UUID.
+    pub boot_id: [u8; 16],
+    /// Kernel release, NUL-padded.
+    pub release: [u8; 64],
+    /// `crc32_le(~0)` of the octets before it.
+    pub crc: u32,
+    /// Zero.
+    pub reserved: u32,
+}

@@ -1,0 +1,1 @@
+//! Programs of the demo images.

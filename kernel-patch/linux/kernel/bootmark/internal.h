@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
+ * activate.c, ctl.c) and buffers (pool.c, chunk.c, window.c, reader.c, meta.c,
+ * kwrite.c, events.c).
+ */
+#ifndef _KERNEL_BOOTMARK_INTERNAL_H
+#define _KERNEL_BOOTMARK_INTERNAL_H
+
+#include <linux/types.h>
+#include <uapi/linux/bootbuf.h>
+#include <uapi/linux/bootmark.h>
+
+/* ---- Buffers, for the markers' half --------------------------------------- */
+
+/* True when there is a pool; without one nothing is ever turned on. */
+bool bootbuf_available(void);
+
+/* Fills in boot id, pool, chunk and clock members of @status. */
+void bootbuf_fill_status(struct bootmark_status *status);
+
+/*
+ * Appends a record (enum bootbuf_meta) made of two parts to the meta stream.
+ * Any context but NMI.  Returns 0, or -ENOSPC when its share is used up.
+ */
+int bootbuf_meta_write(u32 id, const void *head, size_t head_len,
+		       const void *tail, size_t tail_len);
+
+/* ---- Kernel markers: the buffers' half has them, the rules turn them on ---- */
+
+/* Number of the kernel's own markers; event id is index + 1, below 256. */
+unsigned int bootmark_kernel_count(void);
+const struct bootmark_desc *bootmark_kernel_desc(unsigned int index);
+u32 bootmark_kernel_state(unsigned int index);
+
+/*
+ * Turns kernel marker @index on (state word) or off (0): registers or
+ * unregisters its tracepoint probe.  Sleeps; callers serialise.
+ */
+int bootmark_kernel_set(unsigned int index, u32 state);
+
+/* ---- Markers, for the buffers' half ------------------------------------------ */
+
+/* Module id of the file of a running program (0 when none), and its build id. */
+struct file;
+u32 bootmark_file_module(struct file *file, u8 *build_id, u16 *build_id_len);
+
+/* ---- Start-up, called by bootmark_init() in this order ------------------------ */
+
+void __init bootbuf_init(void);		/* pool, clock, meta stream */
+void __init bootmark_rules_init(void);	/* rules of the command line */
+
+#endif /* _KERNEL_BOOTMARK_INTERNAL_H */
