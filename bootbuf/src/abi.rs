@@ -283,7 +283,8 @@ pub struct OpenArgs {
 }
 
 /// `_IOW('B', 0xb0, __u64)`: frees the packets read whose `seal_seq` is at most the given one.
-pub const IOC_ACK: u32 = (1 << 30) | ((size_of::<u64>() as u32) << 16) | ((b'B' as u32) << 8) | 0xb0;
+pub const IOC_ACK: u32 =
+    (1 << 30) | ((size_of::<u64>() as u32) << 16) | ((b'B' as u32) << 8) | 0xb0;
 
 /// `"BOOTBUF1"`.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"BOOTBUF1");

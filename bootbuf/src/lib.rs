@@ -1,6 +1,21 @@
 //! Boot-time trace buffers: what threads write, what the kernel keeps, and how both are read.
 //!
-//! `no_std`; the writer allocates nothing.
+//! | module | who uses it |
+//! | --- | --- |
+//! | [`abi`] | everybody: the bytes |
+//! | [`writer`] | traced programs, through the `markers` crate |
+//! | [`reader`] | tools: packets, records and the meta stream, from bytes that nobody vouches for |
+//! | [`sys`] | both: the three system calls |
+//!
+//! `no_std`; the writer allocates nothing. Linux on x86-64 only.
 #![cfg_attr(not(test), no_std)]
 
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("bootbuf is for x86_64-unknown-linux-gnu");
+
 pub mod abi;
+pub mod reader;
+pub mod sys;
+pub mod writer;
+
+pub use writer::{Claim, claim};

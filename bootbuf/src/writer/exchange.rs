@@ -1,0 +1,253 @@
+//! What happens when the hot path finds no room: step over what a signal handler wrote, read the
+//! other clock, or ask the kernel for the next chunk.
+//!
+//! All of it may be interrupted by a handler that goes the same way, and ends up right: whichever of
+//! the two asks second is told the thread's open chunk, and a `base` that is put back to an older chunk
+//! leads here again, because that chunk is sealed.
+
+use core::arch::x86_64::_rdtsc;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::io::Errno;
+
+use super::thread::{NO_CHUNK, thread};
+use super::{Claimed, exchange_word, fits_a_record, limit, padded_len, position};
+use crate::abi::{
+    CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, MAX_RECORD, RECORD_HEADER, ReserveArgs,
+    WORD_COMMITTED, WORD_LEN_SHIFT,
+};
+use crate::sys;
+
+/// Tries before an event is given up because handlers keep filling the chunks under it.
+const TRIES: usize = 8;
+/// Events that are lost in a full chunk before the kernel is asked again; doubles each time ...
+const FIRST_INTERVAL: u16 = 64;
+/// ... up to this.
+const LAST_INTERVAL: u16 = 4096;
+
+/// Claims with everything the hot path leaves out.
+#[cold]
+#[inline(never)]
+pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
+    let thread = thread();
+    for _ in 0..TRIES {
+        let base = thread.base.load(Ordering::Relaxed);
+        // SAFETY: `base` always points to a chunk or to NO_CHUNK.
+        let chunk = unsafe { Chunk::new(base) };
+        if let Some(claimed) = chunk.claim(word) {
+            return Some(claimed);
+        }
+        let open = chunk.room() != 0;
+        let skip = thread.skip.load(Ordering::Relaxed);
+        if skip != 0 && (open || thread.refused.load(Ordering::Relaxed) != 0) {
+            thread.skip.store(skip - 1, Ordering::Relaxed);
+            chunk.count_lost();
+            return None;
+        }
+        let own = if core::ptr::eq(base, &NO_CHUNK) {
+            0
+        } else {
+            base as u64
+        };
+        match reserve(own, word, 0) {
+            Ok(next) => {
+                thread.base.store(next, Ordering::Relaxed);
+                thread.skip.store(0, Ordering::Relaxed);
+                thread.interval.store(0, Ordering::Relaxed);
+                thread.refused.store(0, Ordering::Relaxed);
+            }
+            Err(Errno::NOSPC) if open => {
+                back_off(0);
+                chunk.count_lost();
+                return None;
+            }
+            Err(Errno::NOSPC) => {
+                // No chunk to count in, and no later call can be relied on (the thread may end, or
+                // fork), so the kernel is told at once.
+                if let Ok(next) = reserve(own, word, 1) {
+                    thread.base.store(next, Ordering::Relaxed);
+                }
+                return None;
+            }
+            Err(_) => {
+                // No patch, no pool, no permission: nobody to tell.
+                back_off(1);
+                chunk.count_lost();
+                return None;
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { Chunk::new(thread.base.load(Ordering::Relaxed)) }.count_lost();
+    None
+}
+
+/// Takes back a claim in a chunk that was sealed under it, and claims elsewhere.
+///
+/// # Safety
+///
+/// `record` must be the word that was claimed with `word`.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn claim_again(record: *mut u8, word: u64) -> Option<Claimed> {
+    // SAFETY: the caller's promise. An exchange, as the chunk may have been freed, wiped and used
+    // again by a handler that ran for long.
+    unsafe { exchange_word(record, word, 0) };
+    claim_slow(word)
+}
+
+/// Counts an event whose length no record can have.
+#[cold]
+#[inline(never)]
+pub(super) fn refuse(word: u64) -> Option<Claimed> {
+    let thread = thread();
+    let base = thread.base.load(Ordering::Relaxed);
+    // SAFETY: `base` always points to a chunk or to NO_CHUNK.
+    let chunk = unsafe { Chunk::new(base) };
+    if chunk.room() != 0 {
+        chunk.count_lost();
+    } else if let Ok(next) = reserve(0, word, 1) {
+        thread.base.store(next, Ordering::Relaxed);
+    }
+    None
+}
+
+/// Asks the kernel for a chunk.
+fn reserve(chunk: u64, word: u64, lost: u32) -> Result<*mut ChunkCtl, Errno> {
+    let len = (word >> WORD_LEN_SHIFT) as usize;
+    let want = len.clamp(RECORD_HEADER, MAX_RECORD) as u32;
+    let mut args = ReserveArgs {
+        chunk,
+        want,
+        lost,
+        ..ReserveArgs::default()
+    };
+    sys::reserve(&mut args)?;
+    Ok(core::ptr::with_exposed_provenance_mut(args.base as usize))
+}
+
+/// Makes the next calls rarer.
+fn back_off(refused: u16) {
+    let thread = thread();
+    let interval = thread.interval.load(Ordering::Relaxed);
+    let interval = interval
+        .saturating_mul(2)
+        .clamp(FIRST_INTERVAL, LAST_INTERVAL);
+    thread.interval.store(interval, Ordering::Relaxed);
+    thread.refused.store(refused, Ordering::Relaxed);
+    thread
+        .skip
+        .store(u32::from(interval) - 1, Ordering::Relaxed);
+}
+
+/// A chunk as this thread sees it; the kernel may seal it at any system call.
+struct Chunk<'a> {
+    start: *mut u8,
+    pos: &'a AtomicU32,
+    limit: &'a AtomicU32,
+    size: &'a AtomicU32,
+    clock: &'a AtomicU32,
+    lost: &'a AtomicU64,
+}
+
+impl Chunk<'_> {
+    /// # Safety
+    ///
+    /// `ctl` must point to a chunk or to [`NO_CHUNK`], which stay readable while the thread lives.
+    unsafe fn new(ctl: *mut ChunkCtl) -> Self {
+        // SAFETY: the caller's promise; the references are written to only where `room` is not 0,
+        // which it never is in NO_CHUNK.
+        unsafe {
+            Self {
+                start: ctl.cast(),
+                pos: position(ctl),
+                limit: limit(ctl),
+                size: AtomicU32::from_ptr(&raw mut (*ctl).size),
+                clock: AtomicU32::from_ptr(&raw mut (*ctl).clock),
+                lost: AtomicU64::from_ptr(&raw mut (*ctl).lost),
+            }
+        }
+    }
+
+    /// Where the chunk ends; 0 when it is not to be written.
+    fn room(&self) -> u64 {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let room = if limit == 0 && self.uses_boottime() {
+            self.size.load(Ordering::Relaxed)
+        } else {
+            limit
+        };
+        if room as usize <= MAX_CHUNK {
+            u64::from(room)
+        } else {
+            0
+        }
+    }
+
+    fn uses_boottime(&self) -> bool {
+        self.clock.load(Ordering::Relaxed) == CLOCK_BOOTTIME
+    }
+
+    fn now(&self) -> Option<u64> {
+        if self.uses_boottime() {
+            sys::boottime_ns()
+        } else {
+            // SAFETY: the kernel says that the TSC is the trace clock, so it may be read.
+            Some(unsafe { _rdtsc() })
+        }
+    }
+
+    /// Claims behind whatever is there already. `None`: no room, sealed, or no clock.
+    fn claim(&self, word: u64) -> Option<Claimed> {
+        if !fits_a_record((word >> WORD_LEN_SHIFT) as usize) {
+            return None;
+        }
+        let hint = u64::from(self.pos.load(Ordering::Relaxed));
+        let mut at = hint.max(HEADER_SIZE as u64) & !7;
+        // Ends: each turn moves `at` on by 16 at least.
+        loop {
+            let end = at + padded_len(word);
+            let room = self.room();
+            if end > room {
+                if room != 0 && at > hint {
+                    // So that the next one need not walk here again.
+                    self.pos.store(at as u32, Ordering::Relaxed);
+                }
+                return None;
+            }
+            let timestamp = self.now()?;
+            // SAFETY: `end` is at most the size of the chunk, positions are multiples of 8.
+            let seen = unsafe {
+                let record = self.start.add(at as usize);
+                let seen = exchange_word(record, 0, word);
+                if seen == 0 && self.room() == 0 {
+                    // Sealed between the last two looks at it.
+                    exchange_word(record, word, 0);
+                    return None;
+                }
+                if seen == 0 {
+                    record.add(8).cast::<u64>().write(timestamp);
+                    self.pos.store(end as u32, Ordering::Relaxed);
+                    return NonNull::new(record).map(|record| (record, timestamp));
+                }
+                seen
+            };
+            let len = (seen & !WORD_COMMITTED) >> WORD_LEN_SHIFT;
+            let next = at + padded_len(seen & !WORD_COMMITTED);
+            if len < RECORD_HEADER as u64 || next > self.room() {
+                // Not a record, so the end of the chunk: nothing behind it would be found. A
+                // program that scribbles over its chunk loses what it scribbled over, no more.
+                return None;
+            }
+            at = next;
+        }
+    }
+
+    /// Adds one to the events that found no room, in a chunk that is open.
+    fn count_lost(&self) {
+        if self.room() != 0 {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
