@@ -49,7 +49,7 @@ pub static BOOTMARK: [abi::Descriptor];
 pub mod __private {
     pub use crate::BOOTMARK;
     pub use crate::descriptor::{FieldSpec, SPAN_END_FIELDS, Spec, descriptor};
-    pub use crate::emit::{emit, enabled};
+    pub use crate::emit::{STATE_OFFSET, emit};
     pub use crate::value;
     pub use linkme;
 }

@@ -89,9 +89,9 @@ macro_rules! span {
 #[macro_export]
 macro_rules! __point {
     ($kind:ident, $level:ident, $provider:expr, $name:expr, $({$field:ident, $ty:ident, $hint:tt, $value:tt})*) => {{
-        let marker = $crate::__descriptor!($kind, $level, $provider, $name,
+        let (marker, enabled) = $crate::__descriptor!($kind, $level, $provider, $name,
             &[$($crate::__field!($field, $ty, $hint)),*]);
-        if $crate::__private::enabled(marker) {
+        if enabled() {
             $crate::__private::emit(marker, ($($crate::__value!($field, $ty, $value),)*));
         }
     }};
@@ -101,11 +101,11 @@ macro_rules! __point {
 #[macro_export]
 macro_rules! __span {
     ($level:ident, $provider:expr, $name:expr, $({$field:ident, $ty:ident, $hint:tt, $value:tt})*) => {{
-        let begin = $crate::__descriptor!(KIND_SPAN_BEGIN, $level, $provider, $name,
+        let (begin, enabled) = $crate::__descriptor!(KIND_SPAN_BEGIN, $level, $provider, $name,
             &[$($crate::__field!($field, $ty, $hint)),*]);
-        let end = $crate::__descriptor!(KIND_SPAN_END, $level, $provider, $name,
+        let (end, _) = $crate::__descriptor!(KIND_SPAN_END, $level, $provider, $name,
             &$crate::__private::SPAN_END_FIELDS);
-        if $crate::__private::enabled(begin) {
+        if enabled() {
             $crate::Span::begun(end, $crate::__private::emit(begin, ($($crate::__value!($field, $ty, $value),)*)))
         } else {
             $crate::Span::off()
@@ -130,7 +130,38 @@ macro_rules! __descriptor {
                 line: ::core::line!(),
                 fields: $fields,
             });
-        &__BOOTMARK_DESCRIPTOR
+
+        #[inline(always)]
+        fn enabled() -> bool {
+            $crate::__enabled!(__BOOTMARK_DESCRIPTOR)
+        }
+
+        (&__BOOTMARK_DESCRIPTOR, enabled)
+    }};
+}
+
+/// Whether the kernel has turned the marker on.
+///
+/// In assembly, because the compiler keeps the load of an atomic apart from the comparison, which is
+/// one instruction and one register more, and because it may move or merge a load that is no atomic.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __enabled {
+    ($descriptor:ident) => {{
+        let mut enabled = false;
+        // SAFETY: reads one aligned word of a static, as a relaxed atomic load would, and jumps to the
+        // label or falls through; changes nothing but the flags.
+        unsafe {
+            ::core::arch::asm!(
+                "cmpl $0, {descriptor} + {state}(%rip)",
+                "jne {on}",
+                descriptor = sym $descriptor,
+                state = const $crate::__private::STATE_OFFSET,
+                on = label { enabled = true; },
+                options(att_syntax, readonly, nostack),
+            );
+        }
+        enabled
     }};
 }
 
