@@ -17,8 +17,9 @@ struct task_struct;
 /* From start_kernel(), when the allocators and RCU work. */
 void bootmark_init(void);
 
-/* A mapping of @file was made in current->mm; no lock is held. */
-void bootmark_mmap(struct file *file, unsigned long prot, unsigned long flags);
+/* @file was mapped into current->mm at @addr; no lock is held. */
+void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
+		   unsigned long prot, unsigned long flags);
 
 /* @child is on the task list and has not run yet; no lock is held. */
 void bootmark_fork(struct task_struct *child, u64 clone_flags);
@@ -36,7 +37,8 @@ void bootbuf_exit(long code);
 #else /* !CONFIG_BOOTMARK */
 
 static inline void bootmark_init(void) { }
-static inline void bootmark_mmap(struct file *file, unsigned long prot,
+static inline void bootmark_mmap(struct file *file, unsigned long addr,
+				 unsigned long len, unsigned long prot,
 				 unsigned long flags) { }
 static inline void bootmark_fork(struct task_struct *child, u64 clone_flags) { }
 static inline void bootbuf_task_init(struct task_struct *task) { }

@@ -35,13 +35,17 @@ u32 bootmark_kernel_state(unsigned int index);
 
 /*
  * Turns kernel marker @index on (state word) or off (0): registers or
- * unregisters its tracepoint probe.  Sleeps; callers serialise.
+ * unregisters its tracepoint probe.  Sleeps; callers serialise.  The rules have
+ * written its BOOTBUF_META_MARKER record (module 0) before.
  */
 int bootmark_kernel_set(unsigned int index, u32 state);
 
 /* ---- Markers, for the buffers' half ------------------------------------------ */
 
-/* Module id of the file of a running program (0 when none), and its build id. */
+/*
+ * Module id of the file of a running program (0 when none), and its build id.
+ * May read the file: sleeps, no mmap_lock held.
+ */
 struct file;
 u32 bootmark_file_module(struct file *file, u8 *build_id, u16 *build_id_len);
 

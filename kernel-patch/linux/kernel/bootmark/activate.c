@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Activation: writing state words into processes.
+ *
+ * A state word is located by file and offset, so that processes need no
+ * bookkeeping: copy-on-write, fork, mremap and munmap do what they do with any
+ * other word.  The process is neither stopped nor signalled.
+ *
+ * Three ways lead to a word:
+ *  - a file is mapped: bootmark_mmap() writes the new mapping's words;
+ *  - the rules change: bootmark_sync_all() goes over all processes;
+ *  - a process forks while that goes on: bootmark_fork() sees from the
+ *    generation that the child may have been copied too early.
+ *
+ * They may meet at one word.  Whoever changes module->state does so before it
+ * goes over the processes, and whoever writes a word looks at module->state
+ * again behind a full barrier, so the last value to land is the newest.
+ *
+ * Locks: bootmark_lock is not taken in here; an mmap_lock is held for reading
+ * around the writing, never while a file is looked into.  sync_lock is the
+ * outermost and keeps two goings-over from doing the same work at once.
+ */
+#define pr_fmt(fmt) "bootmark: " fmt
+
+#include <linux/bootmark.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/pid.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include "marker.h"
+
+/* Files looked into for each time that the mmap_lock is taken. */
+#define BATCH	16
+
+u32 bootmark_generation;
+
+static DEFINE_MUTEX(sync_lock);
+
+/* ---- One mapping ---------------------------------------------------------------- */
+
+static u64 state_offset(const struct bootmark_module *module, u32 i)
+{
+	return module->array_off + (u64)i * module->stride +
+	       offsetof(struct bootmark_desc, state);
+}
+
+static u32 *state_word(void *page, const struct bootmark_module *module, u32 i)
+{
+	return page + offset_in_page(state_offset(module, i));
+}
+
+static bool page_is_current(struct page *page,
+			    const struct bootmark_module *module,
+			    u32 begin, u32 end)
+{
+	void *octets = kmap_local_page(page);
+	u32 i = begin;
+
+	for_each_set_bit_from(i, module->announced, end)
+		if (READ_ONCE(*state_word(octets, module, i)) !=
+		    READ_ONCE(module->state[i]))
+			break;
+	kunmap_local(octets);
+	return i >= end;
+}
+
+static void page_write(struct page *page, const struct bootmark_module *module,
+		       u32 begin, u32 end)
+{
+	void *octets = kmap_local_page(page);
+	u32 i = begin;
+
+	for_each_set_bit_from(i, module->announced, end) {
+		u32 *word = state_word(octets, module, i);
+		u32 want;
+
+		if (READ_ONCE(*word) == READ_ONCE(module->state[i]))
+			continue;
+		/* xchg() is the full barrier that the comment above asks for. */
+		do {
+			want = READ_ONCE(module->state[i]);
+			xchg(word, want);
+		} while (READ_ONCE(module->state[i]) != want);
+	}
+	kunmap_local(octets);
+}
+
+/*
+ * Writes the words of markers @begin to @end, which lie in the page at @addr.
+ * Copies the page for the process only when a word has to change.  Markers that
+ * were never on are zero as the file has them, and are not looked at.
+ */
+static int sync_page(struct mm_struct *mm, unsigned long addr,
+		     const struct bootmark_module *module, u32 begin, u32 end)
+{
+	struct page *page;
+	bool done;
+
+	mmap_assert_locked(mm);
+	if (find_next_bit(module->announced, end, begin) >= end)
+		return 0;
+	if (get_user_pages_remote(mm, addr, 1, 0, &page, NULL) != 1)
+		return -EFAULT;
+	done = page_is_current(page, module, begin, end);
+	put_page(page);
+	if (done)
+		return 0;
+
+	if (pin_user_pages_remote(mm, addr, 1, FOLL_WRITE, &page, NULL) != 1)
+		return -EFAULT;
+	page_write(page, module, begin, end);
+	unpin_user_pages_dirty_lock(&page, 1, true);
+	return 0;
+}
+
+/*
+ * Only a mapping that starts in the segment of the descriptors is one that a
+ * loader made.  A tool that maps a whole file to work on it finds in it what
+ * the file has.
+ */
+static void sync_vma(struct vm_area_struct *vma,
+		     const struct bootmark_module *module)
+{
+	unsigned long end_page = vma->vm_pgoff + vma_pages(vma);
+	u32 begin, end;
+
+	mmap_assert_locked(vma->vm_mm);
+	if (vma->vm_pgoff < module->segment_off >> PAGE_SHIFT)
+		return;
+	for (begin = 0; begin < module->count; begin = end) {
+		unsigned long page = state_offset(module, begin) >> PAGE_SHIFT;
+
+		end = begin + 1;
+		while (end < module->count &&
+		       state_offset(module, end) >> PAGE_SHIFT == page)
+			end++;
+		if (page < vma->vm_pgoff || page >= end_page)
+			continue;
+		/*
+		 * A page that cannot be had (the file was cut off, memory is
+		 * short) cannot be executed from either; the others may.
+		 */
+		sync_page(vma->vm_mm, vma->vm_start +
+			  ((page - vma->vm_pgoff) << PAGE_SHIFT),
+			  module, begin, end);
+		cond_resched();
+	}
+}
+
+static bool vma_is_candidate(const struct vm_area_struct *vma)
+{
+	const vm_flags_t mask = VM_WRITE | VM_SHARED | VM_MAYSHARE |
+				VM_HUGETLB | VM_IO | VM_PFNMAP | VM_MIXEDMAP;
+
+	return (vma->vm_flags & mask) == VM_WRITE &&
+	       bootmark_file_eligible(vma->vm_file);
+}
+
+/* ---- New mappings ---------------------------------------------------------------- */
+
+/**
+ * bootmark_mmap - a file was mapped into current->mm
+ * @file: the file
+ * @addr: where the mapping starts
+ * @len: its octets
+ * @prot: PROT_*
+ * @flags: MAP_*
+ *
+ * Sleeps; no lock held.  Rules that change from here on reach the mapping by
+ * way of bootmark_sync_all(), for which it exists already.
+ */
+void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
+		   unsigned long prot, unsigned long flags)
+{
+	struct mm_struct *mm = current->mm;
+	struct bootmark_module *module;
+	struct vm_area_struct *vma;
+	u32 generation;
+
+	if (!READ_ONCE(bootmark_active) || !(prot & PROT_WRITE) ||
+	    (flags & MAP_TYPE) != MAP_PRIVATE)
+		return;
+	if (!bootmark_file_eligible(file))
+		return;
+
+	/* Pairs with the release in rules_changed(). */
+	generation = smp_load_acquire(&bootmark_generation);
+	module = bootmark_discover(file);
+	if (module && !bitmap_empty(module->announced, module->count)) {
+		VMA_ITERATOR(vmi, mm, addr);
+
+		mmap_read_lock(mm);
+		for_each_vma_range(vmi, vma, addr + len) {
+			struct bootmark_module *mapped;
+
+			/* Another thread may have replaced the mapping. */
+			if (vma_is_candidate(vma) &&
+			    bootmark_file_known(vma->vm_file, &mapped) &&
+			    mapped == module)
+				sync_vma(vma, module);
+		}
+		mmap_read_unlock(mm);
+	}
+	/* A new mm, of an exec, in which nothing is older than @generation. */
+	if (!READ_ONCE(mm->bootmark_gen))
+		cmpxchg(&mm->bootmark_gen, 0, generation);
+}
+
+/* ---- All mappings ----------------------------------------------------------------- */
+
+/*
+ * The page cache of FUSE is filled by a process that may never answer.  Who maps
+ * such a file waits for it anyway; who changes the rules must not.
+ */
+static bool vma_may_stall(const struct vm_area_struct *vma)
+{
+	const char *type = file_inode(vma->vm_file)->i_sb->s_type->name;
+
+	return !strcmp(type, "fuse") || !strcmp(type, "fuseblk");
+}
+
+/* Takes references on unknown files mapped at *@addr and above. */
+static int collect_unknown(struct mm_struct *mm, unsigned long *addr,
+			   struct file **files)
+{
+	VMA_ITERATOR(vmi, mm, *addr);
+	struct bootmark_module *module;
+	struct vm_area_struct *vma;
+	int count = 0;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	for_each_vma(vmi, vma) {
+		if (!vma_is_candidate(vma) || vma_may_stall(vma) ||
+		    bootmark_file_known(vma->vm_file, &module))
+			continue;
+		files[count++] = get_file(vma->vm_file);
+		*addr = vma->vm_end;
+		if (count == BATCH)
+			break;
+	}
+	mmap_read_unlock(mm);
+	return count;
+}
+
+static int discover_mm(struct mm_struct *mm)
+{
+	struct file *files[BATCH];
+	unsigned long addr = 0;
+	int count, i;
+
+	do {
+		count = collect_unknown(mm, &addr, files);
+		for (i = 0; i < count; i++) {
+			bootmark_discover(files[i]);
+			fput(files[i]);
+		}
+		if (count < 0 || fatal_signal_pending(current))
+			return -EINTR;
+	} while (count == BATCH);
+	return 0;
+}
+
+static int sync_mm(struct mm_struct *mm)
+{
+	VMA_ITERATOR(vmi, mm, 0);
+	struct bootmark_module *module;
+	struct vm_area_struct *vma;
+	u32 generation;
+
+	/*
+	 * Pairs with the release in rules_changed().  Read before the states: a
+	 * change that comes later makes it differ again.
+	 */
+	generation = smp_load_acquire(&bootmark_generation);
+	if (discover_mm(mm))
+		return -EINTR;
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	for_each_vma(vmi, vma) {
+		if (vma_is_candidate(vma) && !vma_may_stall(vma) &&
+		    bootmark_file_known(vma->vm_file, &module) && module)
+			sync_vma(vma, module);
+		if (fatal_signal_pending(current))
+			break;
+	}
+	mmap_read_unlock(mm);
+	if (vma)
+		return -EINTR;
+	/*
+	 * After the words: a child that is copied with it is copied with them.
+	 * Pairs with the mmap_lock that dup_mmap() takes behind that copy.
+	 */
+	smp_store_release(&mm->bootmark_gen, generation);
+	return 0;
+}
+
+/*
+ * The first process whose id is at least *@nr, with a reference.  Processes
+ * that appear below it meanwhile were forked after the generation changed.
+ */
+static struct task_struct *next_process(int *nr)
+{
+	struct task_struct *task = NULL;
+	struct pid *pid;
+
+	rcu_read_lock();
+	while ((pid = find_ge_pid(*nr, &init_pid_ns)) != NULL) {
+		*nr = pid_nr(pid) + 1;
+		task = pid_task(pid, PIDTYPE_TGID);
+		if (task && !(task->flags & PF_KTHREAD)) {
+			get_task_struct(task);
+			break;
+		}
+		task = NULL;
+	}
+	rcu_read_unlock();
+	return task;
+}
+
+/* Its first thread may have ended before the others. */
+static struct mm_struct *process_mm(struct task_struct *process)
+{
+	struct mm_struct *mm = NULL;
+	struct task_struct *thread;
+
+	rcu_read_lock();
+	for_each_thread(process, thread) {
+		mm = get_task_mm(thread);
+		if (mm)
+			break;
+	}
+	rcu_read_unlock();
+	return mm;
+}
+
+int bootmark_sync_all(enum bootmark_sync what)
+{
+	struct task_struct *process;
+	int nr = 1, ret = 0;
+
+	if (mutex_lock_killable(&sync_lock))
+		return -EINTR;
+	/* Pairs with bootmark_fork(): it sees the generation or we the child. */
+	smp_mb();
+	while (!ret && (process = next_process(&nr)) != NULL) {
+		struct mm_struct *mm = process_mm(process);
+
+		put_task_struct(process);
+		if (!mm)
+			continue;
+		ret = what == BOOTMARK_SYNC_STATES ? sync_mm(mm) :
+						     discover_mm(mm);
+		mmput(mm);
+		cond_resched();
+	}
+	mutex_unlock(&sync_lock);
+	return ret;
+}
+
+/**
+ * bootmark_fork - apply a rule change that the fork may have missed
+ * @child: on the task list, has not run
+ * @clone_flags: CLONE_*
+ *
+ * The generation is copied with the mm before its pages are, so a child that is
+ * not of the present one may hold words from before the change.
+ */
+void bootmark_fork(struct task_struct *child, u64 clone_flags)
+{
+	struct mm_struct *mm;
+
+	if (clone_flags & CLONE_VM)
+		return;
+	/* Pairs with bootmark_sync_all(). */
+	smp_mb();
+	mm = get_task_mm(child);
+	if (!mm)
+		return;
+	if (READ_ONCE(mm->bootmark_gen) != READ_ONCE(bootmark_generation))
+		sync_mm(mm);
+	mmput(mm);
+}
