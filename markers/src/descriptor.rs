@@ -142,6 +142,10 @@ const fn check_names(spec: &Spec<'_>) {
         are_name_octets(spec.provider.as_bytes()),
         "marker provider may hold ASCII letters, digits, `_`, `-` and `.` only"
     );
+    assert!(
+        !equal(spec.provider.as_bytes(), b"kernel"),
+        "marker provider `kernel` is the kernel's own"
+    );
     assert!(!spec.name.is_empty(), "marker name is empty");
     assert!(
         spec.name.len() < abi::NAME_LEN,

@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use crate::abi::{self, Descriptor};
 use crate::note::emit_note;
 use crate::value::Payload;
-use crate::writer;
 
 /// Where the state word stands in a descriptor.
 pub const STATE_OFFSET: usize = core::mem::offset_of!(Descriptor, state);
@@ -28,7 +27,7 @@ fn write<P: Payload>(marker: &'static Descriptor, payload: P) -> u64 {
         return 0;
     }
     let Some(mut claim) =
-        writer::claim(state >> abi::STATE_ID_SHIFT, RECORD_HEADER + payload.size())
+        bootbuf::claim(state >> abi::STATE_ID_SHIFT, RECORD_HEADER + payload.size())
     else {
         return 0;
     };

@@ -28,6 +28,7 @@
 extern crate self as markers;
 
 pub mod abi;
+pub mod decode;
 mod descriptor;
 mod emit;
 mod macros;
@@ -35,7 +36,6 @@ mod note;
 mod span;
 #[doc(hidden)]
 pub mod value;
-mod writer;
 
 pub use span::{EIO, ErrorNumber, Span};
 

@@ -24,6 +24,7 @@ pub unsafe trait Value: Copy {
 /// # Safety
 ///
 /// As [`Value`]: [`put`](Self::put) writes exactly [`size`](Self::size) octets.
+#[diagnostic::on_unimplemented(message = "a marker has at most 8 fields (MAX_FIELDS)")]
 pub unsafe trait Payload: Copy {
     /// Octets in the payload.
     fn size(self) -> usize;

@@ -1,0 +1,5 @@
+//! A counter counts.
+
+fn main() {
+    markers::counter!("ui", "counter", path: str = "/");
+}

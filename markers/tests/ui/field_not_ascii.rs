@@ -1,0 +1,5 @@
+//! Names of fields are ASCII.
+
+fn main() {
+    markers::marker!("ui", "field", größe: u8 = 1);
+}

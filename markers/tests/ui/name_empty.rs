@@ -1,0 +1,5 @@
+//! A name is not empty.
+
+fn main() {
+    markers::span!("ui", "");
+}

@@ -1,0 +1,5 @@
+//! A name has no blank.
+
+fn main() {
+    markers::marker!("ui", "two words");
+}

@@ -1,0 +1,5 @@
+//! A provider is not empty.
+
+fn main() {
+    markers::marker!("", "name");
+}

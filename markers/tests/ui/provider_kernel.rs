@@ -1,0 +1,5 @@
+//! The kernel's own markers have this provider.
+
+fn main() {
+    markers::marker!("kernel", "name");
+}

@@ -1,0 +1,5 @@
+//! Levels are those of syslog.
+
+fn main() {
+    markers::marker!("ui", "level", level = trace);
+}

@@ -1,0 +1,5 @@
+//! Types are those of the ABI.
+
+fn main() {
+    markers::marker!("ui", "type", size: usize = 1);
+}
