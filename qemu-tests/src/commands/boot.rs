@@ -1,0 +1,168 @@
+//! `cargo xtask boot`
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use qemu_tests::guest::{DEFAULT_RULES, Guest, Outcome};
+use qemu_tests::{paths, process, programs, setup};
+
+/// Build everything, boot it in QEMU with tracing on, and show what PID 1 did.
+///
+/// Results go to the directory that --out names: trace/ is a CTF 1.8 trace, console.log the
+/// guest's console, summary.txt the summary that is also printed, script.log the output
+/// of --script.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where results go [default: target/boot].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// What to record: short for `bootmark=RULES` on the kernel command line; an empty
+    /// text records nothing.
+    #[arg(long, value_name = "RULES", default_value = DEFAULT_RULES)]
+    rules: String,
+
+    /// Add to the kernel command line. Can be given several times.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    append: Vec<String>,
+
+    /// A Linux 6.12 source tree or tarball [default: Debian's linux-source-6.12].
+    #[arg(long, value_name = "DIR|TARBALL")]
+    kernel_source: Option<PathBuf>,
+
+    /// Kernel configuration: small, off (without Bootmark), debug (lock checking, KUnit).
+    #[arg(long, value_name = "NAME", default_value = "small")]
+    config: String,
+
+    /// Give a shell on the guest's console instead of powering off; leaving the shell
+    /// powers off, Ctrl-A X ends QEMU.
+    #[arg(long)]
+    shell: bool,
+
+    /// Copy a file or folder of this machine into the guest. Can be given several times.
+    #[arg(long, value_name = "HOST:GUEST")]
+    add: Vec<String>,
+
+    /// Run a shell script of this machine in the guest, as root, once the services are
+    /// up and before the extractor. Its exit status becomes this command's.
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+
+    /// Guest memory in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    memory: u32,
+
+    /// Virtual CPUs.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: u32,
+
+    /// Time limit for the guest in seconds; --shell has none.
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    timeout: u64,
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    let guest = describe(&args)?;
+    setup::ensure(setup::PACKAGES)?;
+    let outcome = if args.shell {
+        guest.run_interactive()?
+    } else {
+        guest.run()?
+    };
+    if !args.shell || outcome.trace().exists() {
+        outcome.check()?;
+    }
+    report(&outcome, &args)
+}
+
+/// The boot that the arguments ask for; what is wrong with them is said before
+/// anything is built.
+fn describe(args: &Args) -> Result<Guest> {
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => paths::target().join("boot"),
+    };
+    let mut guest = Guest::new()
+        .beside_others()
+        .out(out)
+        .kernel(&args.config)
+        .kernel_source(args.kernel_source.as_deref())
+        .rules(&args.rules)
+        .memory(args.memory)
+        .cpus(args.cpus)
+        .timeout(Duration::from_secs(args.timeout));
+    for text in &args.append {
+        guest = guest.append(text);
+    }
+    if args.shell {
+        guest = guest.append("bootmark.shell");
+    }
+    for pair in &args.add {
+        let Some((host, path)) = pair.rsplit_once(':').filter(|(_, g)| g.starts_with('/')) else {
+            bail!("--add {pair}: expected HOST:GUEST, with an absolute path for the guest");
+        };
+        if fs::symlink_metadata(host).is_err() {
+            bail!("--add {pair}: there is no {host} on this machine");
+        }
+        guest = guest.add(host, path);
+    }
+    if let Some(script) = &args.script {
+        let text = fs::read(script)
+            .with_context(|| format!("cannot read the script {}", script.display()))?;
+        guest = guest.script(text);
+    }
+    guest.command_line()?;
+    Ok(guest)
+}
+
+/// Shows the summary and where everything is; gives the script's status.
+fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
+    let mut files = vec![("console", outcome.console_log())];
+    if outcome.trace().exists() {
+        let bootmark = programs::build()?.bootmark;
+        let summary = process::output(
+            Command::new(bootmark)
+                .arg("summary")
+                .arg(outcome.trace()),
+        )
+        .with_context(|| {
+            format!(
+                "the trace in {} cannot be summed up",
+                outcome.trace().display()
+            )
+        })?;
+        let path = outcome.dir.join("summary.txt");
+        fs::write(&path, &summary)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        println!("{}\n", summary.trim_end());
+        files.push(("trace", outcome.trace()));
+        files.push(("summary", path));
+    } else if !args.shell && !args.rules.is_empty() && args.config != "off" {
+        bail!(
+            "the guest left no trace; its console is in {}",
+            outcome.console_log().display()
+        );
+    }
+    let mut code = ExitCode::SUCCESS;
+    if args.script.is_some() {
+        print!("{}", outcome.script_log);
+        files.push(("script", outcome.dir.join("script.log")));
+        let Some(status) = outcome.script_status else {
+            bail!(
+                "the guest did not run the script; its console is in {}",
+                outcome.console_log().display()
+            );
+        };
+        if status != 0 {
+            eprintln!("the script ended with status {status}");
+            code = ExitCode::from(u8::try_from(status).unwrap_or(1));
+        }
+    }
+    for (name, path) in files {
+        println!("{name:8} {}", path.display());
+    }
+    Ok(code)
+}

@@ -1,0 +1,7 @@
+//! The commands of `cargo xtask`.
+
+pub(crate) mod boot;
+pub(crate) mod image;
+pub(crate) mod kernel;
+pub(crate) mod lint;
+pub(crate) mod test;

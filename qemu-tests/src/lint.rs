@@ -1,0 +1,122 @@
+//! What a reviewer should not have to say: formatting, clippy, and for the
+//! kernel side checkpatch and sparse.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use walkdir::WalkDir;
+
+use crate::kernel::{Inputs, Patch, in_build_tree, kbuild};
+use crate::progress::Step;
+use crate::{paths, process};
+
+/// Checks the Rust workspace.
+///
+/// # Errors
+/// When rustfmt or clippy has something to say.
+pub fn rust() -> Result<()> {
+    let cargo = || {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.current_dir(paths::workspace());
+        command
+    };
+    let step = Step::start("rustfmt");
+    process::output(cargo().args(["fmt", "--all", "--check"]))
+        .context("the Rust code is not formatted (`cargo fmt --all` does it)")?;
+    step.done("clean");
+    let step = Step::start("clippy");
+    let log = tempfile::NamedTempFile::new()?;
+    process::logged(
+        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        log.path(),
+        &step,
+    )
+    .inspect_err(|_| {
+        // clippy's messages are longer than the tail an error shows.
+        eprint!("{}", std::fs::read_to_string(log.path()).unwrap_or_default());
+    })?;
+    step.done("clean");
+    Ok(())
+}
+
+/// Checks the kernel patch with checkpatch and sparse of (and over) the kernel source.
+///
+/// # Errors
+/// When one of them has something to say.
+pub fn kernel(source: Option<&Path>) -> Result<()> {
+    let inputs = Inputs::read(source, "small")?;
+    in_build_tree(&inputs, |tree, build| {
+        checkpatch(tree)?;
+        sparse(inputs.patch(), build)
+    })
+}
+
+fn checkpatch(tree: &Path) -> Result<()> {
+    let step = Step::start("checkpatch");
+    let top = paths::kernel_patch();
+    let mut complaints = String::new();
+    for entry in WalkDir::new(&top).sort_by_file_name() {
+        let entry = entry.with_context(|| format!("cannot walk {}", top.display()))?;
+        let path = entry.path();
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        let kind: &[&str] = match &*extension {
+            "c" | "h" | "S" => &["-f"],
+            "patch" => &["--no-signoff"],
+            _ if path.ends_with("Kconfig") => &["-f"],
+            _ => continue,
+        };
+        step.detail(&path.display().to_string());
+        let out = Command::new("perl")
+            .arg(tree.join("scripts/checkpatch.pl"))
+            .args(["--no-tree", "--strict", "--quiet", "--show-types"])
+            // New files have no MAINTAINERS entry in somebody else's tree.
+            .args(["--ignore", "FILE_PATH_CHANGES,COMMIT_MESSAGE"])
+            .args(kind)
+            .arg(path)
+            .output()
+            .context("cannot run checkpatch.pl")?;
+        if !out.status.success() || !out.stdout.is_empty() {
+            complaints.push_str(&String::from_utf8_lossy(&out.stdout));
+            complaints.push_str(&String::from_utf8_lossy(&out.stderr));
+        }
+    }
+    if !complaints.is_empty() {
+        bail!("checkpatch has complaints:\n{}", complaints.trim_end());
+    }
+    step.done("clean");
+    Ok(())
+}
+
+fn sparse(patch: &Patch, build: &Path) -> Result<()> {
+    let step = Step::start("sparse");
+    // Folders, not files: which of a folder's files are built is for its Makefile to say.
+    let folders: BTreeSet<String> = patch
+        .sources()
+        .iter()
+        .filter_map(|path| Some(format!("{}/", Path::new(path).parent()?.display())))
+        .collect();
+    if folders.is_empty() {
+        step.done("nothing to check");
+        return Ok(());
+    }
+    let log = tempfile::NamedTempFile::new()?;
+    process::logged(
+        kbuild(build).arg("C=2").args(&folders),
+        log.path(),
+        &step,
+    )
+    .context("the kernel patch does not compile under sparse")?;
+    let complaints: String = std::fs::read_to_string(log.path())?
+        .lines()
+        .filter(|line| line.contains(" warning: ") || line.contains(" error: "))
+        .filter(|line| patch.paths().iter().any(|path| line.contains(path.as_str())))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    if !complaints.is_empty() {
+        bail!("sparse has complaints:\n{}", complaints.trim_end());
+    }
+    step.done("clean");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! The programs that go into the guest: Rust ones as static-PIE, and the C
+//! service, linked with the library that C programs get.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress::Step;
+use crate::{lock, paths, process};
+
+/// The one target that guest programs are built for.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The built programs. Being static, they run on the host as well.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The initramfs' `/init`.
+    pub init: PathBuf,
+    /// The root image's `/sbin/init`.
+    pub stage2: PathBuf,
+    /// The command-line tool.
+    pub bootmark: PathBuf,
+    /// The demo services, for `/usr/lib/bootmark/services`.
+    pub services: Vec<PathBuf>,
+}
+
+/// Builds them all into `target/guest`; what is up to date stays.
+///
+/// # Errors
+/// When a program does not compile; the message has the compiler's.
+pub fn build() -> Result<Programs> {
+    let target_dir = paths::target().join("guest");
+    let _lock = lock::exclusive(&target_dir.join("lock"), "is building guest programs")?;
+    let step = Step::start("building the guest programs");
+    let log = target_dir.join("build.log");
+    std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
+    let programs = ["-p", "bootmark-initrd", "-p", "bootmark-tools", "--bins"];
+    process::logged(cargo(&target_dir).args(programs), &log, &step)?;
+    process::logged(
+        cargo(&target_dir).args(["-p", "bootmark-capi", "--lib"]),
+        &log,
+        &step,
+    )?;
+    let built = target_dir.join(TARGET).join("release");
+    let svc_c = built.join("svc-c");
+    c_service(&built, &svc_c)?;
+    step.clear();
+
+    let program = |name: &str| -> Result<PathBuf> {
+        let path = built.join(name);
+        if !path.exists() {
+            bail!("the workspace builds no program `{name}` (it is part of the guest image)");
+        }
+        Ok(path)
+    };
+    Ok(Programs {
+        init: program("bootmark-init")?,
+        stage2: program("bootmark-stage2")?,
+        bootmark: program("bootmark")?,
+        services: vec![program("svc-threads")?, svc_c],
+    })
+}
+
+fn cargo(target_dir: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(["build", "--release", "--target", TARGET, "--target-dir"])
+        .arg(target_dir)
+        .current_dir(paths::workspace())
+        // A target is named, so this reaches neither build scripts nor macros.
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET");
+    command
+}
+
+/// Builds the C service the way a C program would be: against the header and
+/// the static library.
+fn c_service(built: &Path, out: &Path) -> Result<()> {
+    let workspace = paths::workspace();
+    let scratch = out.with_extension("new");
+    process::output(
+        Command::new("gcc")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"])
+            .arg("-I")
+            .arg(workspace.join("markers/include"))
+            .arg(workspace.join("initrd/services/svc-c.c"))
+            .arg(built.join("libbootmark.a"))
+            .arg("-o")
+            .arg(&scratch),
+    )
+    .context("the C service does not build")?;
+    std::fs::rename(&scratch, out).with_context(|| format!("cannot write {}", out.display()))
+}

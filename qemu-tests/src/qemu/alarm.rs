@@ -1,0 +1,122 @@
+//! What the kernel says on the console when things go wrong.
+
+use std::fmt;
+
+/// A reason to end a run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alarm {
+    /// The kernel panicked.
+    Panic,
+    /// An oops or a `BUG`.
+    Oops,
+    /// A CPU does not leave the kernel.
+    SoftLockup,
+    /// A CPU holds up RCU.
+    RcuStall,
+    /// A process waits uninterruptibly for too long.
+    HungTask,
+}
+
+impl fmt::Display for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Panic => "the kernel panicked",
+            Self::Oops => "the kernel hit a BUG or oops",
+            Self::SoftLockup => "the kernel reports a soft lockup",
+            Self::RcuStall => "the kernel reports an RCU stall",
+            Self::HungTask => "the kernel reports a hung task",
+        })
+    }
+}
+
+/// The alarm that a console line is, if any. Only lines of the kernel's log
+/// count (they start with a time-stamp): a program may print what it likes.
+pub fn classify(line: &str) -> Option<Alarm> {
+    let text = kernel_message(line)?;
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
+    if starts(&["Kernel panic - not syncing"]) {
+        Some(Alarm::Panic)
+    } else if starts(&["watchdog: BUG: soft lockup", "BUG: soft lockup"]) {
+        Some(Alarm::SoftLockup)
+    } else if starts(&["rcu: INFO: rcu_", "rcu: INFO: Tasks"]) {
+        Some(Alarm::RcuStall)
+    } else if starts(&["INFO: task "]) && text.contains("blocked for more than") {
+        Some(Alarm::HungTask)
+    } else if starts(&["BUG: ", "kernel BUG at", "Oops: ", "general protection fault", "BUG "]) {
+        Some(Alarm::Oops)
+    } else {
+        None
+    }
+}
+
+/// Whether a console line starts a kernel warning: the run goes on, but it was
+/// not a good one.
+pub fn is_warning(line: &str) -> bool {
+    kernel_message(line).is_some_and(|text| {
+        text.starts_with("WARNING: ")
+            || text.starts_with("UBSAN: ")
+            || text.starts_with("possible deadlock")
+            || text.contains("possible recursive locking detected")
+    })
+}
+
+/// The text of a kernel log line, without time-stamp and caller.
+fn kernel_message(line: &str) -> Option<&str> {
+    let (stamp, mut text) = line.strip_prefix('[')?.split_once(']')?;
+    let stamp = stamp.trim_start();
+    if stamp.is_empty() || !stamp.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return None;
+    }
+    // CONFIG_PRINTK_CALLER adds `[  T123]` or `[  C0]`.
+    if let Some((_, rest)) = text.strip_prefix('[').and_then(|t| t.split_once(']')) {
+        text = rest;
+    }
+    Some(text.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel_are_told_apart() {
+        let cases = [
+            (
+                "[    1.284210] Kernel panic - not syncing: VFS: Unable to mount root fs",
+                Some(Alarm::Panic),
+            ),
+            (
+                "[   26.1] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [sh:1]",
+                Some(Alarm::SoftLockup),
+            ),
+            (
+                "[   21.0][    C0] rcu: INFO: rcu_preempt self-detected stall on CPU",
+                Some(Alarm::RcuStall),
+            ),
+            (
+                "[  123.4] INFO: task sh:55 blocked for more than 120 seconds.",
+                Some(Alarm::HungTask),
+            ),
+            (
+                "[    2.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",
+                Some(Alarm::Oops),
+            ),
+            ("[    2.0] kernel BUG at kernel/bootmark/pool.c:10!", Some(Alarm::Oops)),
+            ("[    2.0] Oops: Oops: 0002 [#1] PREEMPT SMP", Some(Alarm::Oops)),
+            ("BUG: printed by a program", None),
+            ("[note] BUG: printed by a program", None),
+            ("[    0.0] rcu: Hierarchical SRCU implementation.", None),
+            ("[    0.5] Run /init as init process", None),
+        ];
+        for (line, alarm) in cases {
+            assert_eq!(classify(line), alarm, "{line}");
+        }
+    }
+
+    #[test]
+    fn warnings_are_seen() {
+        assert!(is_warning("[ 1.0] WARNING: CPU: 0 PID: 1 at mm/mmap.c:1"));
+        assert!(is_warning("[ 1.0] WARNING: possible circular locking dependency detected"));
+        assert!(!is_warning("WARNING: from a program"));
+    }
+}
