@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The buffers' half of kernel/bootmark: what its files share.
+ *
+ * Lock order, outermost first:
+ *
+ *   bootbuf_reader.lock	one reader's position and bounce buffer
+ *   mmap_lock			of the process that owns a window
+ *   bootbuf_mm.lock		slots of a window and every change of its ptes
+ *   i_mmap_rwsem, ptl		taken by the mm functions that we call
+ *   bootbuf_meta lock		raw, any context but NMI
+ *   bootbuf.lock		raw, any context; NMI only tries it
+ *
+ * Whoever takes a chunk off its list under bootbuf.lock (state
+ * BOOTBUF_BUSY) owns it alone until it is put on one again; the pointers in
+ * struct bootbuf_chunk change only in such hands.
+ */
+#ifndef _KERNEL_BOOTMARK_BUFFER_H
+#define _KERNEL_BOOTMARK_BUFFER_H
+
+#include <linux/atomic.h>
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/uidgid.h>
+#include <linux/wait.h>
+#include <linux/xarray.h>
+
+#include "internal.h"
+
+struct address_space;
+struct pid;
+
+/* ---- Policy --------------------------------------------------------------- */
+
+/*
+ * Smallest pool: less could not hold the pinned shares and a chunk for each of
+ * a handful of processes.
+ */
+#define BOOTBUF_POOL_MIN		(256 * 1024UL)
+
+/*
+ * The last 1/8 is PID 1's alone: it runs before every extractor, and the boot
+ * cannot be understood without it.  As much again for the kernel's own events
+ * and for what decoding needs.
+ */
+#define BOOTBUF_PIN_SHIFT		3
+/* One process may hold 1/4: four runaways are needed to starve the others. */
+#define BOOTBUF_PROCESS_SHIFT		2
+/* One user but root 1/2: a second user always finds room. */
+#define BOOTBUF_USER_SHIFT		1
+/* CPU streams and the meta stream, 1/4 each, count as a process does. */
+#define BOOTBUF_KERNEL_SHIFT		2
+
+/* A thread's first, second and all further chunks, in pages. */
+#define BOOTBUF_PAGES_FIRST		1
+#define BOOTBUF_PAGES_SECOND		4
+#define BOOTBUF_PAGES_MOST		(BOOTBUF_MAX_CHUNK >> PAGE_SHIFT)
+/* Chunks of CPU streams and of the meta stream, and those of small pools. */
+#define BOOTBUF_PAGES_KERNEL		4
+#define BOOTBUF_SMALL_POOL_PAGES	1024
+
+/* Emptied chunks that a thread keeps mapped: one to write, one to read. */
+#define BOOTBUF_IDLE_MAX		2
+
+/* ---- Chunks --------------------------------------------------------------- */
+
+enum bootbuf_state {
+	BOOTBUF_FREE,		/* its pages are free */
+	BOOTBUF_BUSY,		/* in the hands of one context, on no list */
+	BOOTBUF_OPEN,		/* on bootbuf.open: has a writer */
+	BOOTBUF_SEALED,		/* on bootbuf.sealed: waits for a reader */
+	BOOTBUF_IDLE,		/* on bootbuf.idle: empty, mapped, kept for a thread */
+};
+
+/* Whose share a chunk counts against. */
+enum bootbuf_class {
+	BOOTBUF_CLASS_USER,
+	BOOTBUF_CLASS_INIT,	/* PID 1 of the initial namespace */
+	BOOTBUF_CLASS_CPU,
+	BOOTBUF_CLASS_META,
+	BOOTBUF_CLASSES,
+};
+
+/**
+ * struct bootbuf_user - what one user holds
+ * @kref: by tasks and chunks
+ * @node: in the table of users
+ * @uid: who
+ * @pages: pages of the pool; bootbuf.lock
+ */
+struct bootbuf_user {
+	struct kref		kref;
+	struct hlist_node	node;
+	kuid_t			uid;
+	u32			pages;
+};
+
+/**
+ * struct bootbuf_owner - what one process holds, from its first chunk to its end
+ * @kref: by tasks, and one for the process itself
+ * @node: in the table of owners
+ * @tgid: the process
+ * @pages: pages of the pool; bootbuf.lock
+ * @class: USER or INIT
+ * @announced: bit 0: its record is in the meta stream since start or exec;
+ *	bit 1: so is the record of its end
+ */
+struct bootbuf_owner {
+	struct kref		kref;
+	struct hlist_node	node;
+	struct pid		*tgid;
+	u32			pages;
+	enum bootbuf_class	class;
+	unsigned long		announced;
+};
+
+#define BOOTBUF_OWNER_ANNOUNCED	0
+#define BOOTBUF_OWNER_EXITED	1
+
+/**
+ * struct bootbuf_task - a thread that writes; task_struct.bootbuf
+ * @kref: by the task and its chunks
+ * @owner: its process
+ * @user: whose quota its next chunk counts against; only current changes it
+ * @win: window of its mm, NULL before the first chunk and once the thread left
+ *	that mm; written under bootbuf_mm.lock and bootbuf.lock
+ * @slots: its empty slots; bootbuf_mm.lock
+ * @idle: its emptied chunks; bootbuf.lock
+ * @nidle: their number; bootbuf.lock
+ * @cur: its open chunk; only current changes it
+ * @instance: number of its stream
+ * @seq: packets of the stream so far
+ * @lost: events of the stream lost so far
+ * @grants: chunks handed out, saturating
+ */
+struct bootbuf_task {
+	struct kref		kref;
+	struct bootbuf_owner	*owner;
+	struct bootbuf_user	*user;
+	struct bootbuf_mm	*win;
+	struct list_head	slots;
+	struct list_head	idle;
+	unsigned int		nidle;
+	struct bootbuf_chunk	*cur;
+	u64			instance;
+	u64			seq;
+	u64			lost;
+	unsigned int		grants;
+};
+
+/**
+ * struct bootbuf_slot - room for one chunk in a window
+ * @node: on bootbuf_task.slots or bootbuf_mm.slots while it is empty
+ * @addr: address in the window's mm
+ * @pgoff: the same as an offset in the window's file
+ * @npages: size
+ * @chunk: what is mapped there
+ */
+struct bootbuf_slot {
+	struct list_head	node;
+	unsigned long		addr;
+	pgoff_t			pgoff;
+	unsigned int		npages;
+	struct bootbuf_chunk	*chunk;
+};
+
+#define BOOTBUF_EXTENTS_MAX	64
+
+/**
+ * struct bootbuf_mm - a window: where a process sees its chunks; mm_struct.bootbuf
+ * @kref: by the file, by tasks and by chunks that are mapped in it
+ * @lock: protects what follows, and all changes of the window's ptes
+ * @mm: the owner, compared but never followed; NULL once its mapping is gone
+ * @mapping: of the file, valid while @mm is set
+ * @index: slots by pgoff
+ * @slots: empty slots of threads that ended
+ * @idle: emptied chunks of threads that ended; bootbuf.lock
+ * @extents: mapped ranges, their pages have adjacent pgoffs
+ * @nr_extents: how many
+ * @live: how many of them the owner still has
+ * @next: first pgoff in no slot
+ * @end: first pgoff in no extent
+ * @stray: private pages were mapped: clear a slot before it is used
+ */
+struct bootbuf_mm {
+	struct kref		kref;
+	struct mutex		lock;
+	struct mm_struct	*mm;
+	struct address_space	*mapping;
+	struct xarray		index;
+	struct list_head	slots;
+	struct list_head	idle;
+	struct {
+		unsigned long	addr;
+		pgoff_t		pgoff;
+		pgoff_t		npages;
+	} extents[BOOTBUF_EXTENTS_MAX];
+	unsigned int		nr_extents;
+	unsigned int		live;
+	pgoff_t			next;
+	pgoff_t			end;
+	bool			stray;
+};
+
+/**
+ * struct bootbuf_chunk - the kernel's record of a run of pages, one a page
+ * @node: on one of the pool's lists, by @state
+ * @idle: on bootbuf_task.idle or bootbuf_mm.idle when BOOTBUF_IDLE;
+ *	on the CPU's list of retired chunks in CPU streams
+ * @bt: thread that writes or wrote it
+ * @user: whose quota it counts against
+ * @win: window that it is mapped in
+ * @slot: where
+ * @gen: counts its lives
+ * @used: CPU and meta streams: first octet not known to be claimed
+ * @npages: length
+ * @dirty: pages that are not zero yet, while it is BOOTBUF_BUSY
+ * @state: enum bootbuf_state
+ * @class: enum bootbuf_class
+ */
+struct bootbuf_chunk {
+	struct list_head	node;
+	struct list_head	idle;
+	struct bootbuf_task	*bt;
+	struct bootbuf_user	*user;
+	struct bootbuf_mm	*win;
+	struct bootbuf_slot	*slot;
+	u32			gen;
+	u32			used;
+	u16			npages;
+	u16			dirty;
+	u8			state;
+	u8			class;
+};
+
+/* ---- The pool --------------------------------------------------------------- */
+
+/**
+ * struct bootbuf_state_of_pool - the pool; there is one, called bootbuf
+ * @head: its first octets, NULL when there is no pool
+ * @size: octets
+ * @table: packet headers, one a data page
+ * @data: first data page
+ * @npages: data pages
+ * @chunks: one a data page
+ * @used: bitmap of data pages in chunks
+ * @clean: bitmap of free data pages known to be zero
+ * @lock: protects what follows, and @table
+ * @hint: where to look for free pages first
+ * @nr_free: free data pages
+ * @class_pages: pages in chunks, by class
+ * @open: chunks with a writer, threads' and CPUs'
+ * @sealed: chunks for the reader in the order of their seals
+ * @idle: emptied chunks, those idle longest first
+ * @nr_open: length of @open
+ * @nr_sealed: length of @sealed
+ * @seal_seq: last number given to a seal
+ * @lost: events lost, but for those of CPU streams that are counted there
+ * @instances: last number given to a stream
+ * @wait: readers
+ */
+struct bootbuf_state_of_pool {
+	struct bootbuf_pool	*head;
+	unsigned long		size;
+	struct bootbuf_packet	*table;
+	void			*data;
+	u32			npages;
+	struct bootbuf_chunk	*chunks;
+	unsigned long		*used;
+	unsigned long		*clean;
+
+	raw_spinlock_t		lock;
+	u32			hint;
+	u32			nr_free;
+	u32			class_pages[BOOTBUF_CLASSES];
+	struct list_head	open;
+	struct list_head	sealed;
+	struct list_head	idle;
+	u32			nr_open;
+	u32			nr_sealed;
+	u64			seal_seq;
+
+	atomic64_t		lost;
+	atomic64_t		instances;
+	wait_queue_head_t	wait;
+};
+
+extern struct bootbuf_state_of_pool bootbuf;
+
+static inline u32 bootbuf_chunk_index(const struct bootbuf_chunk *chunk)
+{
+	return chunk - bootbuf.chunks;
+}
+
+static inline void *bootbuf_chunk_data(const struct bootbuf_chunk *chunk)
+{
+	return bootbuf.data + ((unsigned long)bootbuf_chunk_index(chunk) << PAGE_SHIFT);
+}
+
+static inline struct bootbuf_packet *
+bootbuf_chunk_header(const struct bootbuf_chunk *chunk)
+{
+	return &bootbuf.table[bootbuf_chunk_index(chunk)];
+}
+
+static inline u32 bootbuf_chunk_size(const struct bootbuf_chunk *chunk)
+{
+	return (u32)chunk->npages << PAGE_SHIFT;
+}
+
+/* pool.c */
+struct bootbuf_chunk *bootbuf_pool_take(enum bootbuf_class class,
+					struct bootbuf_task *bt, u32 npages);
+void bootbuf_pool_clean(struct bootbuf_chunk *chunk);
+void bootbuf_pool_give(struct bootbuf_chunk *chunk);
+void bootbuf_header_open(struct bootbuf_chunk *chunk, enum bootbuf_stream stream,
+			 u64 instance, u64 seq);
+void bootbuf_seal_locked(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
+			 u32 content);
+u32 bootbuf_chain_end(const void *data, u32 size, u32 from);
+u32 bootbuf_kernel_pages(void);
+void bootbuf_wake(void);
+
+/* chunk.c */
+void bootbuf_chunk_free(struct bootbuf_chunk *chunk);
+void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk);
+void bootbuf_task_put(struct bootbuf_task *bt);
+
+/* window.c */
+struct bootbuf_mm *bootbuf_window_get(struct mm_struct *mm);
+void bootbuf_window_put(struct bootbuf_mm *win);
+int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_task *bt,
+		       struct bootbuf_chunk *chunk);
+void bootbuf_window_unmap(struct bootbuf_chunk *chunk);
+void bootbuf_window_leave(struct bootbuf_task *bt);
+
+/* meta.c */
+u64 bootbuf_clock_read(void);
+enum bootbuf_clock bootbuf_clock_id(void);
+void bootbuf_clock_note(void);
+void __init bootbuf_meta_init(void);
+bool bootbuf_meta_pending(struct bootbuf_chunk *chunk, u32 offset);
+struct bootbuf_chunk *bootbuf_meta_next(struct bootbuf_chunk *chunk, u32 *offset,
+					u32 *end, struct bootbuf_packet *header);
+u64 bootbuf_meta_lost(void);
+
+/* kwrite.c */
+/**
+ * struct bootbuf_krec - a record of a CPU stream that is being written
+ * @rec: where
+ * @payload: where its payload goes
+ * @timestamp: its time
+ */
+struct bootbuf_krec {
+	struct bootbuf_record	*rec;
+	void			*payload;
+	u64			timestamp;
+};
+
+void __init bootbuf_kwrite_init(void);
+bool bootbuf_kwrite_begin(struct bootbuf_krec *krec, u32 id, u32 payload);
+void bootbuf_kwrite_end(struct bootbuf_krec *krec);
+u64 bootbuf_kwrite_lost(unsigned int cpu);
+u64 bootbuf_kwrite_lost_all(void);
+
+#endif /* _KERNEL_BOOTMARK_BUFFER_H */

@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Chunks of the boot-time trace buffers: handed to threads, sealed, given back.
+ *
+ * All policy is here and in pool.c.  What a process can write (its chunk, with
+ * struct bootbuf_ctl in front) is read once, clamped, and believed nothing that
+ * matters to anybody else.
+ */
+#define pr_fmt(fmt) "bootbuf: " fmt
+
+#include <linux/bootmark.h>
+#include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+#include <linux/syscalls.h>
+#include <linux/uaccess.h>
+
+#include "buffer.h"
+
+/* ---- Processes and users ---------------------------------------------------- */
+
+/* Protects both tables; innermost, nothing is called under it. */
+static DEFINE_SPINLOCK(bootbuf_table_lock);
+static DEFINE_HASHTABLE(bootbuf_owners, 7);
+static DEFINE_HASHTABLE(bootbuf_users, 5);
+/* Processes in the table: an exit without any is a load and a branch. */
+static atomic_t bootbuf_nr_owners;
+
+static struct bootbuf_owner *bootbuf_owner_find(struct pid *tgid)
+{
+	struct bootbuf_owner *owner;
+
+	lockdep_assert_held(&bootbuf_table_lock);
+
+	hash_for_each_possible(bootbuf_owners, owner, node, (unsigned long)tgid) {
+		if (owner->tgid == tgid && kref_get_unless_zero(&owner->kref))
+			return owner;
+	}
+	return NULL;
+}
+
+/* The table's entry of the current process, or a new one. */
+static struct bootbuf_owner *bootbuf_owner_get(void)
+{
+	struct bootbuf_owner *owner, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+
+	spin_lock(&bootbuf_table_lock);
+	owner = bootbuf_owner_find(task_tgid(current));
+	if (!owner) {
+		owner = new;
+		new = NULL;
+		kref_init(&owner->kref);
+		/* Until the process ends, whatever becomes of this thread. */
+		kref_get(&owner->kref);
+		owner->tgid = get_pid(task_tgid(current));
+		owner->class = is_global_init(current) ? BOOTBUF_CLASS_INIT :
+							 BOOTBUF_CLASS_USER;
+		hash_add(bootbuf_owners, &owner->node, (unsigned long)owner->tgid);
+		atomic_inc(&bootbuf_nr_owners);
+	}
+	spin_unlock(&bootbuf_table_lock);
+	kfree(new);
+	return owner;
+}
+
+static void bootbuf_owner_free(struct kref *kref)
+{
+	struct bootbuf_owner *owner = container_of(kref, struct bootbuf_owner, kref);
+
+	spin_lock(&bootbuf_table_lock);
+	hash_del(&owner->node);
+	spin_unlock(&bootbuf_table_lock);
+	atomic_dec(&bootbuf_nr_owners);
+	WARN_ON_ONCE(owner->pages);
+	put_pid(owner->tgid);
+	kfree(owner);
+}
+
+static void bootbuf_owner_put(struct bootbuf_owner *owner)
+{
+	kref_put(&owner->kref, bootbuf_owner_free);
+}
+
+static struct bootbuf_user *bootbuf_user_get(kuid_t uid)
+{
+	struct bootbuf_user *user, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+
+	spin_lock(&bootbuf_table_lock);
+	hash_for_each_possible(bootbuf_users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && kref_get_unless_zero(&user->kref))
+			goto found;
+	}
+	user = new;
+	new = NULL;
+	kref_init(&user->kref);
+	user->uid = uid;
+	hash_add(bootbuf_users, &user->node, __kuid_val(uid));
+found:
+	spin_unlock(&bootbuf_table_lock);
+	kfree(new);
+	return user;
+}
+
+static void bootbuf_user_free(struct kref *kref)
+{
+	struct bootbuf_user *user = container_of(kref, struct bootbuf_user, kref);
+
+	spin_lock(&bootbuf_table_lock);
+	hash_del(&user->node);
+	spin_unlock(&bootbuf_table_lock);
+	WARN_ON_ONCE(user->pages);
+	kfree(user);
+}
+
+static void bootbuf_user_put(struct bootbuf_user *user)
+{
+	kref_put(&user->kref, bootbuf_user_free);
+}
+
+/* ---- Threads ------------------------------------------------------------------ */
+
+static struct bootbuf_task *bootbuf_task_create(void)
+{
+	struct bootbuf_task *bt = kzalloc(sizeof(*bt), GFP_KERNEL_ACCOUNT);
+
+	if (!bt)
+		return NULL;
+	kref_init(&bt->kref);
+	INIT_LIST_HEAD(&bt->slots);
+	INIT_LIST_HEAD(&bt->idle);
+	bt->owner = bootbuf_owner_get();
+	bt->user = bootbuf_user_get(current_uid());
+	if (!bt->owner || !bt->user) {
+		bootbuf_task_put(bt);
+		return NULL;
+	}
+	bt->instance = atomic64_inc_return(&bootbuf.instances);
+	return bt;
+}
+
+static void bootbuf_task_free(struct kref *kref)
+{
+	struct bootbuf_task *bt = container_of(kref, struct bootbuf_task, kref);
+
+	if (bt->owner)
+		bootbuf_owner_put(bt->owner);
+	if (bt->user)
+		bootbuf_user_put(bt->user);
+	kfree(bt);
+}
+
+/**
+ * bootbuf_task_put - drop a reference; may sleep
+ * @bt: the thread
+ */
+void bootbuf_task_put(struct bootbuf_task *bt)
+{
+	kref_put(&bt->kref, bootbuf_task_free);
+}
+
+/* After setuid() it is another user who pays. */
+static int bootbuf_task_check_user(struct bootbuf_task *bt)
+{
+	struct bootbuf_user *user;
+
+	if (uid_eq(bt->user->uid, current_uid()))
+		return 0;
+	user = bootbuf_user_get(current_uid());
+	if (!user)
+		return -ENOMEM;
+	bootbuf_user_put(bt->user);
+	bt->user = user;
+	return 0;
+}
+
+/* ---- The process in the meta stream --------------------------------------------- */
+
+static void bootbuf_announce_path(struct file *file, const char **path, u16 *len,
+				  char *buf, size_t size)
+{
+	char *p = d_path(&file->f_path, buf, size);
+	size_t n;
+
+	if (IS_ERR(p))
+		return;
+	n = strlen(p);
+	/* The end of a long path says more than its start. */
+	if (n > BOOTBUF_PATH_MAX) {
+		p += n - BOOTBUF_PATH_MAX;
+		n = BOOTBUF_PATH_MAX;
+	}
+	*path = p;
+	*len = n;
+}
+
+/* Once from a process's start or exec to its end or next exec. */
+static void bootbuf_announce(struct bootbuf_owner *owner)
+{
+	struct bootbuf_meta_process record = { };
+	const char *path = NULL;
+	struct file *file;
+	char *buf;
+
+	if (test_and_set_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced))
+		return;
+
+	record.pid = task_tgid_nr(current);
+	rcu_read_lock();
+	record.ppid = task_tgid_nr(rcu_dereference(current->real_parent));
+	rcu_read_unlock();
+	record.uid = __kuid_val(current_uid());
+	record.start_boottime_ns = current->group_leader->start_boottime;
+
+	buf = kmalloc(PATH_MAX, GFP_KERNEL);
+	file = get_task_exe_file(current);
+	if (file) {
+		record.module_id = bootmark_file_module(file, record.build_id,
+							&record.build_id_len);
+		if (buf)
+			bootbuf_announce_path(file, &path, &record.path_len, buf, PATH_MAX);
+		fput(file);
+	}
+	bootbuf_meta_write(BOOTBUF_META_PROCESS, &record, sizeof(record), path,
+			   record.path_len);
+	kfree(buf);
+}
+
+/* The last thread of the process ends; some thread of it may have had a chunk. */
+static void bootbuf_announce_exit(long code)
+{
+	struct bootbuf_meta_exit record = {
+		.pid = task_tgid_nr(current),
+		.exit_code = current->signal->group_exit_code ?: code,
+	};
+	struct bootbuf_owner *owner;
+
+	spin_lock(&bootbuf_table_lock);
+	owner = bootbuf_owner_find(task_tgid(current));
+	spin_unlock(&bootbuf_table_lock);
+	if (!owner)
+		return;
+	if (!test_and_set_bit(BOOTBUF_OWNER_EXITED, &owner->announced)) {
+		bootbuf_meta_write(BOOTBUF_META_EXIT, &record, sizeof(record), NULL, 0);
+		bootbuf_owner_put(owner);
+	}
+	bootbuf_owner_put(owner);
+}
+
+/* ---- Giving chunks back ----------------------------------------------------------- */
+
+/**
+ * bootbuf_chunk_free - give a chunk back to the pool
+ * @chunk: the caller's alone
+ *
+ * Unmaps and zeroes it: nothing of it reaches its next owner.  Sleeps.
+ */
+void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
+{
+	struct bootbuf_task *bt = chunk->bt;
+	struct bootbuf_user *user = chunk->user;
+
+	might_sleep();
+	bootbuf_window_unmap(chunk);
+	memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
+
+	raw_spin_lock_irq(&bootbuf.lock);
+	bootbuf_pool_give(chunk);
+	chunk->bt = NULL;
+	chunk->user = NULL;
+	raw_spin_unlock_irq(&bootbuf.lock);
+
+	if (bt) {
+		bootbuf_user_put(user);
+		bootbuf_task_put(bt);
+	}
+}
+
+/* Keeps an emptied chunk for its thread, if that makes sense. */
+static bool bootbuf_chunk_keep(struct bootbuf_chunk *chunk)
+{
+	struct bootbuf_task *bt = chunk->bt;
+
+	lockdep_assert_held(&bootbuf.lock);
+
+	/* Pairs with bootbuf_vm_close(), which takes the lock after the store. */
+	if (!bt || !chunk->win || !READ_ONCE(chunk->win->mm) || bt->win != chunk->win)
+		return false;
+	/* A page is for threads that write next to nothing. */
+	if (chunk->npages < BOOTBUF_PAGES_SECOND && bt->grants > 1)
+		return false;
+	if (bt->nidle >= BOOTBUF_IDLE_MAX)
+		return false;
+
+	memset(bootbuf_chunk_header(chunk), 0, sizeof(struct bootbuf_packet));
+	chunk->gen++;
+	chunk->state = BOOTBUF_IDLE;
+	list_add_tail(&chunk->node, &bootbuf.idle);
+	list_add_tail(&chunk->idle, &bt->idle);
+	bt->nidle++;
+	return true;
+}
+
+/**
+ * bootbuf_chunk_recycle - give a chunk that was read back to its thread, or the pool
+ * @chunk: the caller's alone
+ *
+ * The caller pays for the zeroing, not the thread that gets it.  Sleeps.
+ */
+void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk)
+{
+	bool kept;
+
+	/* Still mapped: what its own thread writes there now is its own loss. */
+	memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
+	raw_spin_lock_irq(&bootbuf.lock);
+	kept = bootbuf_chunk_keep(chunk);
+	raw_spin_unlock_irq(&bootbuf.lock);
+	if (!kept)
+		bootbuf_chunk_free(chunk);
+}
+
+/* ---- Handing chunks out ------------------------------------------------------------- */
+
+static void bootbuf_idle_remove(struct bootbuf_chunk *chunk)
+{
+	lockdep_assert_held(&bootbuf.lock);
+
+	list_del(&chunk->node);
+	list_del(&chunk->idle);
+	chunk->state = BOOTBUF_BUSY;
+}
+
+/* Takes back what idled longest, whoever has it mapped.  False: nothing idles. */
+static bool bootbuf_idle_reclaim(void)
+{
+	struct bootbuf_chunk *chunk;
+
+	raw_spin_lock_irq(&bootbuf.lock);
+	chunk = list_first_entry_or_null(&bootbuf.idle, struct bootbuf_chunk, node);
+	if (chunk) {
+		/* A thread that left its window counts its idle chunks no more. */
+		if (chunk->bt->win == chunk->win)
+			chunk->bt->nidle--;
+		bootbuf_idle_remove(chunk);
+	}
+	raw_spin_unlock_irq(&bootbuf.lock);
+	if (!chunk)
+		return false;
+	bootbuf_chunk_free(chunk);
+	return true;
+}
+
+/* An emptied chunk that is mapped here: the thread's own, or one of a dead thread. */
+static struct bootbuf_chunk *bootbuf_take_idle(struct bootbuf_task *bt)
+{
+	struct bootbuf_task *old = NULL;
+	struct bootbuf_chunk *chunk;
+
+	raw_spin_lock_irq(&bootbuf.lock);
+	chunk = list_first_entry_or_null(&bt->idle, struct bootbuf_chunk, idle);
+	if (chunk) {
+		bt->nidle--;
+		bootbuf_idle_remove(chunk);
+		goto out;
+	}
+	if (!bt->win)
+		goto out;
+	list_for_each_entry(chunk, &bt->win->idle, idle) {
+		if (chunk->bt->owner != bt->owner || chunk->user != bt->user)
+			continue;
+		bootbuf_idle_remove(chunk);
+		old = chunk->bt;
+		chunk->bt = bt;
+		kref_get(&bt->kref);
+		goto out;
+	}
+	chunk = NULL;
+out:
+	raw_spin_unlock_irq(&bootbuf.lock);
+	if (old)
+		bootbuf_task_put(old);
+	return chunk;
+}
+
+/* How long the thread's next chunk should be, in pages. */
+static u32 bootbuf_plan(struct bootbuf_task *bt)
+{
+	u32 npages = BOOTBUF_PAGES_MOST;
+
+	lockdep_assert_held(&bootbuf.lock);
+
+	if (bt->grants < 2)
+		npages = bt->grants ? BOOTBUF_PAGES_SECOND : BOOTBUF_PAGES_FIRST;
+	/* The fuller the pool, the smaller the portions. */
+	if (bootbuf.nr_free < bootbuf.npages / 2)
+		npages = min(npages, BOOTBUF_PAGES_SECOND);
+	if (bootbuf.nr_free < bootbuf.npages / 8)
+		npages = BOOTBUF_PAGES_FIRST;
+	return npages;
+}
+
+static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt)
+{
+	struct bootbuf_chunk *chunk;
+	u32 npages;
+
+	do {
+		raw_spin_lock_irq(&bootbuf.lock);
+		npages = bootbuf_plan(bt);
+		do {
+			chunk = bootbuf_pool_take(bt->owner->class, bt, npages);
+			npages /= 2;
+		} while (IS_ERR(chunk) && npages);
+		if (!IS_ERR(chunk)) {
+			chunk->bt = bt;
+			chunk->user = bt->user;
+			kref_get(&bt->kref);
+			kref_get(&bt->user->kref);
+		}
+		raw_spin_unlock_irq(&bootbuf.lock);
+	} while (chunk == ERR_PTR(-ENOSPC) && bootbuf_idle_reclaim());
+
+	/* Why there is no room is nothing that the thread could act on. */
+	if (IS_ERR(chunk))
+		return ERR_PTR(-ENOSPC);
+	bootbuf_pool_clean(chunk);
+	return chunk;
+}
+
+/* A zeroed chunk that is mapped into the current process and on no list. */
+static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt)
+{
+	struct bootbuf_chunk *chunk = bootbuf_take_idle(bt);
+	struct bootbuf_mm *win;
+	int err;
+
+	if (chunk)
+		return chunk;
+
+	if (!bt->win) {
+		win = bootbuf_window_get(current->mm);
+		if (IS_ERR(win))
+			return ERR_CAST(win);
+		/* Nobody else looks at the window of a thread that had none. */
+		raw_spin_lock_irq(&bootbuf.lock);
+		bt->win = win;
+		raw_spin_unlock_irq(&bootbuf.lock);
+	}
+	chunk = bootbuf_take_new(bt);
+	if (IS_ERR(chunk))
+		return chunk;
+	err = bootbuf_window_map(bt->win, bt, chunk);
+	if (err) {
+		bootbuf_chunk_free(chunk);
+		return ERR_PTR(err);
+	}
+	return chunk;
+}
+
+static void bootbuf_header_names(struct bootbuf_packet *header)
+{
+	lockdep_assert_held(&bootbuf.lock);
+
+	header->pid = task_tgid_nr(current);
+	header->tid = task_pid_nr(current);
+	header->uid = __kuid_val(current_uid());
+	strscpy_pad(header->comm, current->comm);
+}
+
+static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chunk)
+{
+	struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
+	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
+	u32 size = bootbuf_chunk_size(chunk);
+
+	WRITE_ONCE(ctl->pos, BOOTBUF_HEADER_SIZE);
+	WRITE_ONCE(ctl->size, size);
+	WRITE_ONCE(ctl->clock, bootbuf_clock_id());
+	WRITE_ONCE(ctl->lost, 0);
+	smp_store_release(&ctl->limit,
+			  bootbuf_clock_id() == BOOTBUF_CLOCK_TSC ? size : 0);
+
+	raw_spin_lock_irq(&bootbuf.lock);
+	bootbuf_header_open(chunk, BOOTBUF_STREAM_THREAD, bt->instance, bt->seq++);
+	bootbuf_header_names(header);
+	header->discarded = bt->lost;
+	raw_spin_unlock_irq(&bootbuf.lock);
+
+	if (bt->grants < 2)
+		bt->grants++;
+	bt->cur = chunk;
+}
+
+/* Both counts come from the process. */
+static void bootbuf_count_lost(struct bootbuf_task *bt, u64 lost)
+{
+	lost = min_t(u64, lost, U32_MAX);
+	WRITE_ONCE(bt->lost, bt->lost + lost);
+	atomic64_add(lost, &bootbuf.lost);
+}
+
+/*
+ * Where the writing ended, as far as the position says it.  What it says is
+ * checked, against the chain of words from the start, by who reads the chunk: the
+ * thread shall not pay for that.
+ */
+static u32 bootbuf_content_hint(struct bootbuf_chunk *chunk, u32 pos)
+{
+	u32 size = bootbuf_chunk_size(chunk);
+
+	if (pos < BOOTBUF_HEADER_SIZE || pos > size || !IS_ALIGNED(pos, BOOTBUF_RECORD_ALIGN))
+		pos = BOOTBUF_HEADER_SIZE;
+	return bootbuf_chain_end(bootbuf_chunk_data(chunk), size, pos);
+}
+
+/* Seals the current thread's open chunk. */
+static void bootbuf_seal(struct bootbuf_task *bt, struct bootbuf_chunk *chunk,
+			 enum bootbuf_seal seal, u32 exit_code)
+{
+	struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
+	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
+	u32 content = bootbuf_content_hint(chunk, READ_ONCE(ctl->pos));
+
+	/* Tells a writer that a signal handler interrupted whether its claim counts. */
+	WRITE_ONCE(ctl->pos, content);
+	/* From here on no copy of the library writes to it. */
+	WRITE_ONCE(ctl->limit, 0);
+	WRITE_ONCE(ctl->size, 0);
+	bootbuf_count_lost(bt, READ_ONCE(ctl->lost));
+
+	raw_spin_lock_irq(&bootbuf.lock);
+	bootbuf_header_names(header);
+	header->discarded = bt->lost;
+	header->exit_code = exit_code;
+	bootbuf_seal_locked(chunk, seal, content);
+	raw_spin_unlock_irq(&bootbuf.lock);
+	bootbuf_wake();
+}
+
+static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
+{
+	struct bootbuf_task *bt = current->bootbuf;
+	struct bootbuf_chunk *cur, *next;
+	int err;
+
+	if (!bt) {
+		bt = bootbuf_task_create();
+		if (!bt)
+			return -ENOMEM;
+		current->bootbuf = bt;
+	}
+	err = bootbuf_task_check_user(bt);
+	if (err)
+		return err;
+	bootbuf_count_lost(bt, args->lost);
+
+	/* Another copy of the library in this process has asked before. */
+	cur = bt->cur;
+	if (cur && cur->slot->addr != args->chunk) {
+		args->base = cur->slot->addr;
+		return 0;
+	}
+
+	next = bootbuf_take(bt);
+	if (IS_ERR(next))
+		return PTR_ERR(next);
+	/* Not before: without a next one the open chunk goes on counting. */
+	if (cur)
+		bootbuf_seal(bt, cur, BOOTBUF_SEAL_FULL, 0);
+	bootbuf_announce(bt->owner);
+	bootbuf_hand_out(bt, next);
+	args->base = next->slot->addr;
+	return 0;
+}
+
+/**
+ * sys_bootbuf_reserve - ask for room in the trace buffers
+ * @uargs: struct bootbuf_reserve_args
+ * @size: its size, as the caller knows it
+ *
+ * Return: 0, or a negative errno; see the structure.
+ */
+SYSCALL_DEFINE2(bootbuf_reserve, struct bootbuf_reserve_args __user *, uargs,
+		size_t, size)
+{
+	struct bootbuf_reserve_args args;
+	long err;
+
+	BUILD_BUG_ON(sizeof(args) != BOOTBUF_RESERVE_ARGS_SIZE_V1);
+	BUILD_BUG_ON(sizeof(struct bootbuf_ctl) != BOOTBUF_HEADER_SIZE);
+	BUILD_BUG_ON(sizeof(struct bootbuf_packet) != BOOTBUF_HEADER_SIZE);
+
+	if (!bootbuf_available())
+		return -ENODEV;
+	if (size < BOOTBUF_RESERVE_ARGS_SIZE_V1)
+		return -EINVAL;
+	err = copy_struct_from_user(&args, sizeof(args), uargs, size);
+	if (err)
+		return err;
+	if (args.flags || args.want > BOOTBUF_MAX_RECORD)
+		return -EINVAL;
+
+	err = bootbuf_reserve_chunk(&args);
+	if (err)
+		return err;
+	return put_user(args.base, &uargs->base);
+}
+
+/* ---- Birth, exec, death --------------------------------------------------------------- */
+
+/**
+ * bootbuf_task_init - a new task inherits no buffers
+ * @task: a copy of another task that nobody else sees yet
+ */
+void bootbuf_task_init(struct task_struct *task)
+{
+	task->bootbuf = NULL;
+}
+
+/**
+ * bootbuf_mm_init - a new mm inherits no window
+ * @mm: perhaps a copy of another mm
+ */
+void bootbuf_mm_init(struct mm_struct *mm)
+{
+	mm->bootbuf = NULL;
+}
+
+static void bootbuf_leave(struct bootbuf_task *bt, enum bootbuf_seal seal, u32 code)
+{
+	if (bt->cur) {
+		bootbuf_seal(bt, bt->cur, seal, code);
+		bt->cur = NULL;
+	}
+	bootbuf_window_leave(bt);
+}
+
+/**
+ * bootbuf_exec - current gives up its mm for another program
+ *
+ * It is the only thread of its process.  Its stream goes on in the new program.
+ */
+void bootbuf_exec(void)
+{
+	struct bootbuf_task *bt = current->bootbuf;
+	struct bootbuf_owner *owner;
+
+	/* Perhaps it was another thread that had a chunk. */
+	if (atomic_read(&bootbuf_nr_owners)) {
+		spin_lock(&bootbuf_table_lock);
+		owner = bootbuf_owner_find(task_tgid(current));
+		spin_unlock(&bootbuf_table_lock);
+		if (owner) {
+			clear_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced);
+			bootbuf_owner_put(owner);
+		}
+	}
+	if (!bt)
+		return;
+	bootbuf_leave(bt, BOOTBUF_SEAL_EXEC, 0);
+	/* The new program starts small again. */
+	bt->grants = 0;
+}
+
+/**
+ * bootbuf_exit - current ends
+ * @code: its wait status
+ *
+ * Its mm is still there, and signal->live does not count it any more.
+ */
+void bootbuf_exit(long code)
+{
+	struct bootbuf_task *bt = current->bootbuf;
+
+	if (bt) {
+		bootbuf_leave(bt, BOOTBUF_SEAL_EXIT, code);
+		current->bootbuf = NULL;
+		bootbuf_task_put(bt);
+	}
+	if (atomic_read(&bootbuf_nr_owners) && !atomic_read(&current->signal->live))
+		bootbuf_announce_exit(code);
+}

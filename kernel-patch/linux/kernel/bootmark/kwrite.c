@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel's own writer: one stream a CPU, in the records of user space.
+ *
+ * The chain of record words works as it does there, with interrupts in the part
+ * of signal handlers: a record is claimed by an exchange of its word from zero,
+ * and who comes second steps over it.  A chunk that is full is replaced at once
+ * but sealed only when the outermost writer of the CPU is done, which may still
+ * be busy in it: a sealed chunk can be read, freed and handed to a process.
+ */
+#include <linux/atomic.h>
+#include <linux/hardirq.h>
+#include <linux/init.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
+#include <linux/string.h>
+
+#include "buffer.h"
+
+/**
+ * struct bootbuf_cpu - the writers of one CPU
+ * @cur: chunk to write to; changed on this CPU under bootbuf.lock
+ * @retired: full chunks that are not sealed yet; bootbuf.lock
+ * @nr_retired: their number; bootbuf.lock
+ * @nest: writers under way
+ * @lost: events lost
+ * @instance: number of the stream
+ * @seq: packets of the stream so far; bootbuf.lock
+ */
+struct bootbuf_cpu {
+	struct bootbuf_chunk	*cur;
+	struct list_head	retired;
+	unsigned int		nr_retired;
+	unsigned int		nest;
+	unsigned long		lost;
+	u64			instance;
+	u64			seq;
+};
+
+static DEFINE_PER_CPU(struct bootbuf_cpu, bootbuf_cpus);
+
+/* False: an NMI that found the lock taken. */
+static bool bootbuf_kwrite_lock(unsigned long *flags)
+{
+	if (in_nmi())
+		return raw_spin_trylock_irqsave(&bootbuf.lock, *flags);
+	raw_spin_lock_irqsave(&bootbuf.lock, *flags);
+	return true;
+}
+
+/* Gives the CPU another chunk than @full.  False: none to be had. */
+static bool bootbuf_kwrite_exchange(struct bootbuf_cpu *cpu, struct bootbuf_chunk *full)
+{
+	struct bootbuf_chunk *chunk;
+	unsigned long flags;
+	bool ok = true;
+
+	if (!bootbuf_kwrite_lock(&flags))
+		return false;
+	/* An interrupt may have been faster. */
+	if (cpu->cur != full)
+		goto out;
+
+	chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, bootbuf_kernel_pages());
+	if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
+		chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, 1);
+	if (IS_ERR(chunk)) {
+		ok = false;
+		goto out;
+	}
+	bootbuf_pool_clean(chunk);
+	bootbuf_header_open(chunk, BOOTBUF_STREAM_CPU, cpu->instance, cpu->seq++);
+	bootbuf_chunk_header(chunk)->cpu = smp_processor_id();
+	bootbuf_chunk_header(chunk)->discarded = cpu->lost;
+	strscpy_pad(bootbuf_chunk_header(chunk)->comm, "kernel");
+	if (full) {
+		list_add_tail(&full->idle, &cpu->retired);
+		cpu->nr_retired++;
+	}
+	WRITE_ONCE(cpu->cur, chunk);
+out:
+	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
+	return ok;
+}
+
+/* Only for the outermost writer: nobody is in the retired chunks any more. */
+static void bootbuf_kwrite_seal(struct bootbuf_cpu *cpu)
+{
+	struct bootbuf_chunk *chunk, *tmp;
+	unsigned long flags;
+
+	/* An NMI leaves them to the next writer. */
+	if (!bootbuf_kwrite_lock(&flags))
+		return;
+	list_for_each_entry_safe(chunk, tmp, &cpu->retired, idle) {
+		list_del(&chunk->idle);
+		bootbuf_chunk_header(chunk)->discarded = cpu->lost;
+		bootbuf_seal_locked(chunk, BOOTBUF_SEAL_FULL,
+				    bootbuf_chain_end(bootbuf_chunk_data(chunk),
+						      bootbuf_chunk_size(chunk),
+						      BOOTBUF_HEADER_SIZE));
+	}
+	cpu->nr_retired = 0;
+	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
+	bootbuf_wake();
+}
+
+static void bootbuf_kwrite_leave(struct bootbuf_cpu *cpu)
+{
+	if (cpu->nest == 1 && READ_ONCE(cpu->nr_retired))
+		bootbuf_kwrite_seal(cpu);
+	barrier();
+	this_cpu_dec(bootbuf_cpus.nest);
+	preempt_enable_notrace();
+}
+
+/**
+ * bootbuf_kwrite_begin - claim room for a record in the CPU's stream
+ * @krec: filled in
+ * @id: event id
+ * @payload: octets of the payload
+ *
+ * Any context.  The caller writes the payload and calls bootbuf_kwrite_end(),
+ * without sleeping in between.
+ *
+ * Return: false when there is no room; the event is counted as lost then, and
+ * bootbuf_kwrite_end() must not be called.
+ */
+bool bootbuf_kwrite_begin(struct bootbuf_krec *krec, u32 id, u32 payload)
+{
+	u32 len = BOOTBUF_RECORD_HEADER + payload;
+	u64 claim = (u64)len << BOOTBUF_WORD_LEN_SHIFT | id;
+	struct bootbuf_chunk *chunk;
+	struct bootbuf_cpu *cpu;
+	u32 pos, next;
+	u64 word;
+
+	preempt_disable_notrace();
+	this_cpu_inc(bootbuf_cpus.nest);
+	barrier();
+	cpu = this_cpu_ptr(&bootbuf_cpus);
+
+	if (!bootbuf.head || len > BOOTBUF_MAX_RECORD)
+		goto lost;
+	for (;;) {
+		chunk = READ_ONCE(cpu->cur);
+		pos = chunk ? READ_ONCE(chunk->used) : 0;
+		if (!chunk || pos + len > bootbuf_chunk_size(chunk)) {
+			if (!bootbuf_kwrite_exchange(cpu, chunk))
+				goto lost;
+			continue;
+		}
+		krec->rec = bootbuf_chunk_data(chunk) + pos;
+		/* Before the claim: later records have later times. */
+		krec->timestamp = bootbuf_clock_read();
+		word = cmpxchg64_local(&krec->rec->word, 0, claim);
+		next = word ? (word >> BOOTBUF_WORD_LEN_SHIFT) & 0xffff : len;
+		/* Whoever was faster has moved it at least as far. */
+		cmpxchg_local(&chunk->used, pos, ALIGN(pos + next, BOOTBUF_RECORD_ALIGN));
+		if (!word)
+			break;
+	}
+	krec->rec->timestamp = krec->timestamp;
+	krec->payload = krec->rec + 1;
+	return true;
+
+lost:
+	this_cpu_inc(bootbuf_cpus.lost);
+	bootbuf_kwrite_leave(cpu);
+	return false;
+}
+
+/**
+ * bootbuf_kwrite_end - commit a record
+ * @krec: from bootbuf_kwrite_begin()
+ */
+void bootbuf_kwrite_end(struct bootbuf_krec *krec)
+{
+	smp_store_release(&krec->rec->word, krec->rec->word | BOOTBUF_WORD_COMMITTED);
+	bootbuf_kwrite_leave(this_cpu_ptr(&bootbuf_cpus));
+}
+
+/**
+ * bootbuf_kwrite_lost - events lost by the stream of a CPU
+ * @cpu: which
+ */
+u64 bootbuf_kwrite_lost(unsigned int cpu)
+{
+	return READ_ONCE(per_cpu(bootbuf_cpus, cpu).lost);
+}
+
+/**
+ * bootbuf_kwrite_lost_all - events lost by the streams of all CPUs
+ */
+u64 bootbuf_kwrite_lost_all(void)
+{
+	unsigned int cpu;
+	u64 lost = 0;
+
+	for_each_possible_cpu(cpu)
+		lost += bootbuf_kwrite_lost(cpu);
+	return lost;
+}
+
+/**
+ * bootbuf_kwrite_init - number the streams
+ */
+void __init bootbuf_kwrite_init(void)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu) {
+		struct bootbuf_cpu *c = per_cpu_ptr(&bootbuf_cpus, cpu);
+
+		INIT_LIST_HEAD(&c->retired);
+		c->instance = atomic64_inc_return(&bootbuf.instances);
+	}
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The meta stream of the boot-time trace buffers: clock readings, modules,
+ * descriptors and processes, as records of chunks that are never freed; and the
+ * trace clock itself.
+ */
+#define pr_fmt(fmt) "bootbuf: " fmt
+
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/printk.h>
+#include <linux/string.h>
+#include <linux/timekeeping.h>
+#ifdef CONFIG_X86_TSC
+#include <asm/cpufeature.h>
+#include <asm/tsc.h>
+#endif
+
+#include "buffer.h"
+
+/* ---- The clock ------------------------------------------------------------- */
+
+static bool bootbuf_clock_tsc __ro_after_init;
+
+#ifdef CONFIG_X86_TSC
+/* One rate, always on, and the same on all CPUs, or said to be so by tsc=reliable. */
+static bool __init bootbuf_tsc_usable(void)
+{
+	if (!tsc_khz || check_tsc_unstable())
+		return false;
+	if (tsc_clocksource_reliable)
+		return true;
+	return boot_cpu_has(X86_FEATURE_CONSTANT_TSC) &&
+	       boot_cpu_has(X86_FEATURE_NONSTOP_TSC);
+}
+
+static u64 bootbuf_tsc_read(void)
+{
+	return rdtsc_ordered();
+}
+
+static u64 bootbuf_tsc_hz(void)
+{
+	return (u64)tsc_khz * 1000;
+}
+#else
+static bool __init bootbuf_tsc_usable(void)
+{
+	return false;
+}
+
+static u64 bootbuf_tsc_read(void)
+{
+	return 0;
+}
+
+static u64 bootbuf_tsc_hz(void)
+{
+	return 0;
+}
+#endif
+
+/**
+ * bootbuf_clock_read - a raw reading of the trace clock; any context
+ */
+u64 notrace bootbuf_clock_read(void)
+{
+	if (likely(bootbuf_clock_tsc))
+		return bootbuf_tsc_read();
+	return ktime_get_boot_fast_ns();
+}
+
+/**
+ * bootbuf_clock_id - which clock that is
+ */
+enum bootbuf_clock bootbuf_clock_id(void)
+{
+	if (!bootbuf.head)
+		return BOOTBUF_CLOCK_NONE;
+	return bootbuf_clock_tsc ? BOOTBUF_CLOCK_TSC : BOOTBUF_CLOCK_BOOTTIME;
+}
+
+/* Readers that come and go shall not fill the stream that is never freed. */
+#define BOOTBUF_CLOCK_NOTE_NS	(10 * NSEC_PER_SEC)
+
+static u64 bootbuf_clock_noted;
+
+/**
+ * bootbuf_clock_note - write into the meta stream how readings become time
+ *
+ * Process context.  Says the same thing at most every ten seconds.
+ */
+void bootbuf_clock_note(void)
+{
+	struct bootbuf_meta_clock record = { .clock = bootbuf_clock_id() };
+	unsigned long flags;
+
+	/* One after the other, not torn apart by an interrupt. */
+	local_irq_save(flags);
+	record.reading = bootbuf_clock_read();
+	record.boottime_ns = ktime_get_boot_fast_ns();
+	record.realtime_ns = ktime_get_real_fast_ns();
+	local_irq_restore(flags);
+	record.freq_hz = bootbuf_clock_tsc ? bootbuf_tsc_hz() : NSEC_PER_SEC;
+
+	if (bootbuf_clock_noted == record.freq_hz + record.boottime_ns / BOOTBUF_CLOCK_NOTE_NS)
+		return;
+	bootbuf_clock_noted = record.freq_hz + record.boottime_ns / BOOTBUF_CLOCK_NOTE_NS;
+	bootbuf_meta_write(BOOTBUF_META_CLOCK, &record, sizeof(record), NULL, 0);
+}
+
+/* The TSC's rate is known better once it was compared with another clock. */
+static int __init bootbuf_clock_late(void)
+{
+	if (bootbuf_available())
+		bootbuf_clock_note();
+	return 0;
+}
+late_initcall(bootbuf_clock_late);
+
+/* ---- The stream --------------------------------------------------------------- */
+
+/*
+ * Protects all of the following.  Records that are committed never change, so
+ * readers copy them without it.
+ */
+static DEFINE_RAW_SPINLOCK(bootbuf_meta_lock);
+static LIST_HEAD(bootbuf_meta_chunks);
+static struct bootbuf_chunk *bootbuf_meta_cur;
+static u64 bootbuf_meta_instance;
+static u64 bootbuf_meta_seq;
+static u64 bootbuf_meta_nr_lost;
+
+static int bootbuf_meta_extend(void)
+{
+	struct bootbuf_chunk *chunk;
+
+	lockdep_assert_held(&bootbuf_meta_lock);
+
+	raw_spin_lock(&bootbuf.lock);
+	chunk = bootbuf_pool_take(BOOTBUF_CLASS_META, NULL, bootbuf_kernel_pages());
+	/* A pool in pieces may still have a page. */
+	if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
+		chunk = bootbuf_pool_take(BOOTBUF_CLASS_META, NULL, 1);
+	if (!IS_ERR(chunk)) {
+		bootbuf_pool_clean(chunk);
+		bootbuf_header_open(chunk, BOOTBUF_STREAM_META, bootbuf_meta_instance,
+				    bootbuf_meta_seq++);
+		chunk->state = BOOTBUF_OPEN;
+		list_add_tail(&chunk->node, &bootbuf_meta_chunks);
+		bootbuf_meta_cur = chunk;
+	}
+	raw_spin_unlock(&bootbuf.lock);
+	return PTR_ERR_OR_ZERO(chunk);
+}
+
+static void bootbuf_meta_append(u32 id, const void *head, size_t head_len,
+				const void *tail, size_t tail_len)
+{
+	struct bootbuf_chunk *chunk = bootbuf_meta_cur;
+	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
+	u32 len = BOOTBUF_RECORD_HEADER + head_len + tail_len;
+	struct bootbuf_record *rec = bootbuf_chunk_data(chunk) + chunk->used;
+	void *payload = rec + 1;
+
+	lockdep_assert_held(&bootbuf_meta_lock);
+
+	rec->timestamp = bootbuf_clock_read();
+	memcpy(payload, head, head_len);
+	if (tail_len)
+		memcpy(payload + head_len, tail, tail_len);
+	smp_store_release(&rec->word, BOOTBUF_WORD_COMMITTED | id |
+			  (u64)len << BOOTBUF_WORD_LEN_SHIFT);
+	header->ts_end = rec->timestamp;
+	header->discarded = bootbuf_meta_nr_lost;
+	header->content_bits = (u64)(chunk->used + len) * 8;
+	WRITE_ONCE(chunk->used, ALIGN(chunk->used + len, BOOTBUF_RECORD_ALIGN));
+}
+
+/**
+ * bootbuf_meta_write - append a record to the meta stream
+ * @id: enum bootbuf_meta
+ * @head: the structure that belongs to @id
+ * @head_len: its length
+ * @tail: what follows it, may be NULL when there is nothing
+ * @tail_len: its length
+ *
+ * Any context but NMI.
+ *
+ * Return: 0, or -ENOSPC when the stream's share of the pool is used up or the
+ * record is too long, -ENODEV without a pool.
+ */
+int bootbuf_meta_write(u32 id, const void *head, size_t head_len, const void *tail,
+		       size_t tail_len)
+{
+	unsigned long flags;
+	size_t len;
+	int err = 0;
+
+	if (!bootbuf.head)
+		return -ENODEV;
+	if (head_len > BOOTBUF_MAX_RECORD || tail_len > BOOTBUF_MAX_RECORD)
+		return -ENOSPC;
+	len = BOOTBUF_RECORD_HEADER + head_len + tail_len;
+	if (len > BOOTBUF_MAX_RECORD)
+		return -ENOSPC;
+
+	raw_spin_lock_irqsave(&bootbuf_meta_lock, flags);
+	if (!bootbuf_meta_cur ||
+	    bootbuf_meta_cur->used + len > bootbuf_chunk_size(bootbuf_meta_cur))
+		err = bootbuf_meta_extend();
+	if (err) {
+		bootbuf_meta_nr_lost++;
+		if (bootbuf_meta_cur)
+			bootbuf_chunk_header(bootbuf_meta_cur)->discarded = bootbuf_meta_nr_lost;
+		err = -ENOSPC;
+	} else {
+		bootbuf_meta_append(id, head, head_len, tail, tail_len);
+	}
+	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
+
+	if (err)
+		pr_warn_once("the meta stream has used up its %lu KiB: processes and markers that come now have no names in the trace\n",
+			     (unsigned long)(bootbuf.npages >> BOOTBUF_KERNEL_SHIFT) <<
+			     (PAGE_SHIFT - 10));
+	bootbuf_wake();
+	return err;
+}
+
+/**
+ * bootbuf_meta_pending - is there a record behind a reader's position
+ * @chunk: chunk that the reader is in, NULL at first
+ * @offset: of the first octet that it has not seen there
+ */
+bool bootbuf_meta_pending(struct bootbuf_chunk *chunk, u32 offset)
+{
+	unsigned long flags;
+	bool pending;
+
+	raw_spin_lock_irqsave(&bootbuf_meta_lock, flags);
+	pending = bootbuf_meta_cur &&
+		  (chunk != bootbuf_meta_cur || offset < chunk->used);
+	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
+	return pending;
+}
+
+/**
+ * bootbuf_meta_next - which records a reader gets next
+ * @chunk: chunk that the reader is in, NULL at first
+ * @offset: in, the first octet that it has not seen there; out, that of the answer
+ * @end: out, behind the last octet of the last record
+ * @header: out, the chunk's header
+ *
+ * Return: the chunk they are in, NULL when there are none.
+ */
+struct bootbuf_chunk *bootbuf_meta_next(struct bootbuf_chunk *chunk, u32 *offset,
+					u32 *end, struct bootbuf_packet *header)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&bootbuf_meta_lock, flags);
+	if (!chunk || *offset >= chunk->used) {
+		if (chunk == bootbuf_meta_cur) {
+			chunk = NULL;
+		} else if (chunk) {
+			chunk = list_next_entry(chunk, node);
+		} else {
+			chunk = list_first_entry(&bootbuf_meta_chunks,
+						 struct bootbuf_chunk, node);
+		}
+		*offset = BOOTBUF_HEADER_SIZE;
+	}
+	if (chunk) {
+		*header = *bootbuf_chunk_header(chunk);
+		*end = header->content_bits / 8;
+	}
+	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
+	return chunk;
+}
+
+/**
+ * bootbuf_meta_lost - records that did not fit any more
+ */
+u64 bootbuf_meta_lost(void)
+{
+	return READ_ONCE(bootbuf_meta_nr_lost);
+}
+
+/**
+ * bootbuf_meta_init - decide on the clock and write the first record
+ */
+void __init bootbuf_meta_init(void)
+{
+	bootbuf_clock_tsc = bootbuf_tsc_usable();
+	bootbuf_meta_instance = atomic64_inc_return(&bootbuf.instances);
+	bootbuf_clock_note();
+}
