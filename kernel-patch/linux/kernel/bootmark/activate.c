@@ -180,35 +180,34 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 	struct mm_struct *mm = current->mm;
 	struct bootmark_module *module;
 	struct vm_area_struct *vma;
-	u32 generation;
+	VMA_ITERATOR(vmi, mm, addr);
 
-	if (!READ_ONCE(bootmark_active) || !(prot & PROT_WRITE) ||
-	    (flags & MAP_TYPE) != MAP_PRIVATE)
+	if (!(prot & PROT_WRITE) || (flags & MAP_TYPE) != MAP_PRIVATE)
 		return;
-	if (!bootmark_file_eligible(file))
+	/*
+	 * The first words of a new mm, so none is older than the generation.
+	 * Pairs with the release in rules_changed().
+	 */
+	if (current->in_execve && !mm->bootmark_gen)
+		WRITE_ONCE(mm->bootmark_gen,
+			   smp_load_acquire(&bootmark_generation));
+	if (!READ_ONCE(bootmark_active) || !bootmark_file_eligible(file))
 		return;
 
-	/* Pairs with the release in rules_changed(). */
-	generation = smp_load_acquire(&bootmark_generation);
 	module = bootmark_discover(file);
-	if (module && !bitmap_empty(module->announced, module->count)) {
-		VMA_ITERATOR(vmi, mm, addr);
+	if (!module || bitmap_empty(module->announced, module->count))
+		return;
+	mmap_read_lock(mm);
+	for_each_vma_range(vmi, vma, addr + len) {
+		struct bootmark_module *mapped;
 
-		mmap_read_lock(mm);
-		for_each_vma_range(vmi, vma, addr + len) {
-			struct bootmark_module *mapped;
-
-			/* Another thread may have replaced the mapping. */
-			if (vma_is_candidate(vma) &&
-			    bootmark_file_known(vma->vm_file, &mapped) &&
-			    mapped == module)
-				sync_vma(vma, module);
-		}
-		mmap_read_unlock(mm);
+		/* Another thread may have replaced the mapping. */
+		if (vma_is_candidate(vma) &&
+		    bootmark_file_known(vma->vm_file, &mapped) &&
+		    mapped == module)
+			sync_vma(vma, module);
 	}
-	/* A new mm, of an exec, in which nothing is older than @generation. */
-	if (!READ_ONCE(mm->bootmark_gen))
-		cmpxchg(&mm->bootmark_gen, 0, generation);
+	mmap_read_unlock(mm);
 }
 
 /* ---- All mappings ----------------------------------------------------------------- */
@@ -278,7 +277,7 @@ static int sync_mm(struct mm_struct *mm)
 	 * change that comes later makes it differ again.
 	 */
 	generation = smp_load_acquire(&bootmark_generation);
-	if (discover_mm(mm))
+	if (READ_ONCE(bootmark_active) && discover_mm(mm))
 		return -EINTR;
 	if (mmap_read_lock_killable(mm))
 		return -EINTR;
