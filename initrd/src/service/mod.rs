@@ -1,0 +1,6 @@
+//! Services of the demo image: what they are, in which order they start, how they run.
+
+pub mod graph;
+pub mod spawn;
+pub mod supervisor;
+pub mod table;
