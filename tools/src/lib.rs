@@ -1,1 +1,10 @@
-//! Tools.
+//! The `bootmark` program as a library: the trace directory (written and read), the reports made
+//! from it, and the commands. See docs/trace.md.
+
+pub mod cli;
+mod commands;
+pub mod extract;
+pub mod summary;
+pub mod trace;
+pub mod units;
+pub mod view;

@@ -1,0 +1,6 @@
+//! One module a command: from arguments to output and exit status.
+
+pub mod extract;
+pub mod help;
+pub mod summary;
+pub mod view;

@@ -1,0 +1,32 @@
+//! `bootmark summary`.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::cli::{Exit, Output, SummaryArgs};
+use crate::summary::{collect, text};
+use crate::trace::reader::Trace;
+
+pub fn run(args: &SummaryArgs, out: &mut Output) -> Result<Exit> {
+    let trace = Trace::open(&args.dir)?;
+    let summary = collect(&trace, args.top);
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &summary)?;
+        writeln!(out)?;
+    } else {
+        text::write(out, &summary, args.top)?;
+    }
+    out.flush()?;
+    Ok(match (summary.damage.is_empty(), summary.events) {
+        (false, _) => {
+            anstream::eprintln!(
+                "bootmark: {} is damaged: what is above is what could be read",
+                trace.dir.display()
+            );
+            Exit::Failed
+        }
+        (true, 0) => Exit::Nothing,
+        (true, _) => Exit::Done,
+    })
+}

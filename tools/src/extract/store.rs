@@ -1,0 +1,503 @@
+//! The trace directory as a transaction: everything is built in a directory beside the target,
+//! which takes the target's place in one step when it is complete and on the disk.
+//!
+//! Packets have names (stream instance, sequence number), so a packet that comes again is
+//! recognised, and the extractor may die at any point:
+//!
+//! | dies | then |
+//! | --- | --- |
+//! | before the exchange | the target is as it was; what stands beside it is removed by the next run |
+//! | before the acknowledgement | the kernel offers the same packets again; they are recognised |
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_META};
+use bootbuf::reader::{Item, Packet};
+use rustix::fs::{CWD, RenameFlags};
+use serde::{Deserialize, Serialize};
+use zerocopy::IntoBytes;
+
+use super::check::{self, Checked, LeftOut};
+use crate::trace::layout;
+use crate::trace::meta::Meta;
+use crate::trace::tsdl::{self, Machine};
+
+/// Why a trace directory cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system refuses.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The directory holds something else.
+    #[error("{} is not empty and no Bootmark trace: choose another directory", .0.display())]
+    NotATrace(PathBuf),
+    /// The directory holds another boot.
+    #[error("{} holds the trace of another boot ({theirs}; this one is {ours}): choose another directory", path.display())]
+    OtherBoot {
+        /// The directory.
+        path: PathBuf,
+        /// Its boot id.
+        theirs: String,
+        /// That of the packets.
+        ours: String,
+    },
+    /// The directory was cut off or changed.
+    #[error("{}, offset {offset}: {what}: move the directory away and extract again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The kernel broke its word.
+    #[error("the kernel returned packet {seq} of stream {stream} after packet {last}")]
+    Order {
+        /// Stream instance.
+        stream: u64,
+        /// The packet's number.
+        seq: u64,
+        /// The last stored.
+        last: u64,
+    },
+}
+
+type Result<T> = std::result::Result<T, StoreError>;
+
+fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |source| StoreError::Io { what, path, source }
+}
+
+/// What the extractor notes beside the trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notes {
+    /// Version of this structure.
+    pub version: u32,
+    /// The machine.
+    pub machine: Machine,
+    /// Extractions that made this directory.
+    pub extractions: u64,
+    /// Records that were left out, by stream and packet; packets without any are not listed.
+    pub left_out: BTreeMap<u64, BTreeMap<u64, LeftOut>>,
+}
+
+/// One stream on its way.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Its file in the old directory, not copied yet.
+    old: Option<PathBuf>,
+    /// Its packets' places, in order.
+    packets: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    offset: u64,
+    header: PacketHeader,
+    events: u64,
+    /// Time-stamp of the last record, else the packet's begin.
+    last: u64,
+}
+
+impl Stream {
+    fn len(&self) -> u64 {
+        self.packets
+            .last()
+            .map_or(0, |place| place.offset + place.header.packet_bits / 8)
+    }
+}
+
+/// What a trace directory holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Records.
+    pub events: u64,
+    /// Records lost: by the kernel for want of room, torn, invalid.
+    pub lost: u64,
+    /// Threads and CPUs.
+    pub streams: u64,
+    /// Octets of all stream files.
+    pub bytes: u64,
+}
+
+/// A trace directory that is being written.
+#[derive(Debug)]
+pub struct Store {
+    target: PathBuf,
+    temp: PathBuf,
+    /// Whether a target is there to be exchanged.
+    exists: bool,
+    streams: BTreeMap<u64, Stream>,
+    meta: Meta,
+    meta_bytes: Vec<u8>,
+    meta_seq: u64,
+    notes: Notes,
+}
+
+impl Store {
+    /// Begins a directory, or goes on with the one that is there.
+    ///
+    /// # Errors
+    /// When the target holds something else, or cannot be written beside.
+    pub fn open(target: &Path, machine: Machine) -> Result<Self> {
+        let name = target
+            .file_name()
+            .ok_or_else(|| StoreError::NotATrace(target.to_owned()))?;
+        let parent = match target.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let beside = |ending: &str| {
+            let mut hidden = std::ffi::OsString::from(".");
+            hidden.push(name);
+            hidden.push(ending);
+            parent.join(hidden)
+        };
+        fs::create_dir_all(parent).map_err(io_error("create", parent))?;
+        let (temp, old) = (beside(".new"), beside(".old"));
+        if old.exists() {
+            // Left by a run that died in the two steps of `replace`.
+            if target.exists() {
+                remove(&old)?;
+            } else {
+                fs::rename(&old, target).map_err(io_error("restore", &old))?;
+            }
+        }
+        remove(&temp)?;
+        let mut store = Self {
+            target: target.to_owned(),
+            temp,
+            exists: false,
+            streams: BTreeMap::new(),
+            meta: Meta::default(),
+            meta_bytes: Vec::new(),
+            meta_seq: 0,
+            notes: Notes::default(),
+        };
+        if target.exists() {
+            store.load()?;
+        }
+        store.notes.version = 1;
+        store.notes.machine = machine;
+        store.notes.extractions += 1;
+        fs::create_dir(&store.temp).map_err(io_error("create", &store.temp))?;
+        Ok(store)
+    }
+
+    fn load(&mut self) -> Result<()> {
+        let list = |path: &Path| -> io::Result<Vec<fs::DirEntry>> { fs::read_dir(path)?.collect() };
+        let entries = list(&self.target).map_err(io_error("read", &self.target))?;
+        self.exists = true;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let path = self.target.join(layout::META);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::NotATrace(self.target.clone()));
+            }
+            other => other.map_err(io_error("read", &path))?,
+        };
+        let damaged = |path: &Path, offset: usize, what: String| StoreError::Damaged {
+            path: path.to_owned(),
+            offset: offset as u64,
+            what,
+        };
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let offset = bytes.len() - rest.len();
+            let (packet, next) =
+                Packet::parse(rest).map_err(|error| damaged(&path, offset, error.to_string()))?;
+            self.add_meta(&packet);
+            rest = next;
+        }
+        let path = self.target.join(layout::NOTES);
+        let text = fs::read(&path).map_err(io_error("read", &path))?;
+        self.notes =
+            serde_json::from_slice(&text).map_err(|error| damaged(&path, 0, error.to_string()))?;
+        for entry in entries {
+            if !entry.file_name().to_str().is_some_and(layout::is_stream) {
+                continue;
+            }
+            let path = entry.path();
+            let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+            let mut stream = Stream {
+                old: Some(path.clone()),
+                packets: Vec::new(),
+            };
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let offset = bytes.len() - rest.len();
+                let (packet, next) = Packet::parse(rest)
+                    .map_err(|error| damaged(&path, offset, error.to_string()))?;
+                let mut place = Place {
+                    offset: offset as u64,
+                    header: *packet.header(),
+                    events: 0,
+                    last: packet.header().ts_begin,
+                };
+                for item in packet.records() {
+                    let Item::Committed(record) = item else {
+                        return Err(damaged(&path, offset, "a damaged record".into()));
+                    };
+                    place.events += 1;
+                    place.last = record.timestamp;
+                }
+                stream.packets.push(place);
+                rest = next;
+            }
+            if let Some(first) = stream.packets.first() {
+                self.streams.insert(first.header.stream_instance, stream);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a packet. One that is there already is recognised; a snapshot gives way to a later
+    /// version of itself.
+    ///
+    /// # Errors
+    /// When it belongs to another boot, or cannot be written.
+    pub fn add(&mut self, packet: &Packet<'_>) -> Result<()> {
+        if let Some(theirs) = self.meta.boot_id.filter(|id| *id != packet.header().uuid) {
+            return Err(StoreError::OtherBoot {
+                path: self.target.clone(),
+                theirs: tsdl::uuid(&theirs),
+                ours: tsdl::uuid(&packet.header().uuid),
+            });
+        }
+        if packet.header().stream_id == STREAM_META {
+            self.add_meta(packet);
+            return Ok(());
+        }
+        let header = *packet.header();
+        let stream = self.streams.entry(header.stream_instance).or_default();
+        if let Some(last) = stream.packets.last() {
+            let snapshot = last.header.seal == SEAL_OPEN;
+            if header.seq == last.header.seq && snapshot {
+                // A snapshot that is not longer has nothing new.
+                if header.seal == SEAL_OPEN && header.content_bits < last.header.content_bits {
+                    return Ok(());
+                }
+                stream.packets.pop();
+            } else if header.seq <= last.header.seq {
+                return if stream
+                    .packets
+                    .iter()
+                    .any(|place| place.header.seq == header.seq)
+                {
+                    Ok(())
+                } else {
+                    Err(StoreError::Order {
+                        stream: header.stream_instance,
+                        seq: header.seq,
+                        last: last.header.seq,
+                    })
+                };
+            }
+        }
+        let previous = stream.packets.last().copied();
+        let checked = check::check(packet, &self.meta, previous.map_or(0, |place| place.last));
+        self.append(checked, previous)
+    }
+
+    fn append(&mut self, mut checked: Checked, previous: Option<Place>) -> Result<()> {
+        let instance = checked.header.stream_instance;
+        let left_out = self.notes.left_out.entry(instance).or_default();
+        if checked.left_out.is_empty() {
+            left_out.remove(&checked.header.seq);
+        } else {
+            left_out.insert(checked.header.seq, checked.left_out);
+        }
+        checked.header.discarded += left_out.values().map(LeftOut::lost).sum::<u64>();
+        if left_out.is_empty() {
+            self.notes.left_out.remove(&instance);
+        }
+        let path = self.temp.join(building(instance));
+        let stream = self
+            .streams
+            .get_mut(&instance)
+            .expect("entered by the caller");
+        if let Some(old) = stream.old.take() {
+            fs::copy(&old, &path).map_err(io_error("copy", &old))?;
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .append(false)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(io_error("create", &path))?;
+        let write = io_error("write", &path);
+        let offset = stream.len();
+        let mut work = || -> io::Result<()> {
+            // CTF wants the packets of a stream one after the other in time; the kernel hands out
+            // the next chunk a little before it seals the last.
+            if let Some(mut before) = previous.filter(|p| p.header.ts_end > checked.header.ts_begin)
+            {
+                if checked
+                    .first
+                    .is_some_and(|first| first < before.header.ts_end)
+                {
+                    before.header.ts_end = before.last.max(checked.header.ts_begin);
+                    file.write_all_at(before.header.as_bytes(), before.offset)?;
+                    *stream.packets.last_mut().expect("there is a previous one") = before;
+                }
+                checked.header.ts_begin = checked.header.ts_begin.max(before.header.ts_end);
+            }
+            checked.header.ts_end = checked.header.ts_end.max(checked.header.ts_begin);
+            checked.store_header();
+            file.set_len(offset)?;
+            file.write_all_at(&checked.bytes, offset)
+        };
+        work().map_err(write)?;
+        stream.packets.push(Place {
+            offset,
+            header: checked.header,
+            events: checked.events,
+            last: checked.last.unwrap_or(checked.header.ts_begin),
+        });
+        Ok(())
+    }
+
+    fn add_meta(&mut self, packet: &Packet<'_>) {
+        let records = self.meta.add(packet);
+        if records.is_empty() {
+            return;
+        }
+        let mut header = *packet.header();
+        header.seq = self.meta_seq;
+        header.packet_bits = 8 * (HEADER_SIZE + records.len()) as u64;
+        header.content_bits = header.packet_bits;
+        self.meta_seq += 1;
+        self.meta_bytes.extend_from_slice(header.as_bytes());
+        self.meta_bytes.extend_from_slice(&records);
+    }
+
+    /// What the meta stream said so far.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// What was left out so far.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Completes the directory, puts it on the disk and in the target's place. After this the
+    /// packets may be acknowledged.
+    ///
+    /// # Errors
+    /// When the file system refuses; then the target is as it was.
+    pub fn commit(mut self) -> Result<Totals> {
+        let mut totals = Totals::default();
+        self.streams.retain(|_, stream| !stream.packets.is_empty());
+        for (instance, stream) in &self.streams {
+            let last = stream
+                .packets
+                .last()
+                .expect("streams without packets are dropped");
+            totals.streams += 1;
+            totals.events += stream.packets.iter().map(|place| place.events).sum::<u64>();
+            totals.lost += last.header.discarded;
+            totals.bytes += stream.len();
+            let path = self.temp.join(layout::stream_file(&last.header));
+            match &stream.old {
+                Some(old) => fs::hard_link(old, &path)
+                    .or_else(|_| fs::copy(old, &path).map(drop))
+                    .map_err(io_error("copy", old))?,
+                None => fs::rename(self.temp.join(building(*instance)), &path)
+                    .map_err(io_error("name", &path))?,
+            }
+        }
+        let notes = serde_json::to_string_pretty(&self.notes).expect("numbers and text");
+        let metadata = tsdl::metadata(&self.meta, &self.notes.machine);
+        for (name, bytes) in [
+            (layout::META, &self.meta_bytes[..]),
+            (layout::NOTES, notes.as_bytes()),
+            (layout::METADATA, metadata.as_bytes()),
+        ] {
+            let path = self.temp.join(name);
+            let mut file = File::create(&path).map_err(io_error("create", &path))?;
+            file.write_all(bytes).map_err(io_error("write", &path))?;
+        }
+        self.sync()?;
+        self.replace()?;
+        Ok(totals)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let entries = fs::read_dir(&self.temp).map_err(io_error("read", &self.temp))?;
+        for entry in entries {
+            let path = entry.map_err(io_error("read", &self.temp))?.path();
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(io_error("sync", &path))?;
+        }
+        sync_dir(&self.temp)
+    }
+
+    fn replace(&self) -> Result<()> {
+        let parent = self.temp.parent().unwrap_or(Path::new("."));
+        let name = io_error("put the finished trace at", &self.target);
+        if !self.exists {
+            fs::rename(&self.temp, &self.target).map_err(name)?;
+            return sync_dir(parent);
+        }
+        match rustix::fs::renameat_with(CWD, &self.temp, CWD, &self.target, RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                sync_dir(parent)?;
+                remove(&self.temp)
+            }
+            // Not every file system can exchange; `open` repairs what is between the two steps.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                let old = self.temp.with_extension("old");
+                fs::rename(&self.target, &old).map_err(io_error("move away", &self.target))?;
+                sync_dir(parent)?;
+                fs::rename(&self.temp, &self.target).map_err(name)?;
+                sync_dir(parent)?;
+                remove(&old)
+            }
+            Err(error) => Err(name(error.into())),
+        }
+    }
+}
+
+impl Drop for Store {
+    /// A store that was not committed leaves nothing behind, if it can.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.temp);
+    }
+}
+
+fn building(instance: u64) -> String {
+    format!(".stream-{instance}")
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(io_error("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync_dir(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|dir| dir.sync_all())
+        .map_err(io_error("sync", path))
+}

@@ -1,0 +1,244 @@
+//! One pass over the events of a trace.
+
+use std::collections::HashMap;
+
+use bootbuf::abi::STREAM_CPU;
+use markers::decode::Kind;
+
+use super::processes::{self, Processes};
+use super::spans::{self, OpenSpans, Place, Slowest, Span, Stage};
+use super::{Pid1, Stream, Summary};
+use crate::extract::check::LeftOut;
+use crate::trace::layout;
+use crate::trace::meta::Meta;
+use crate::trace::reader::{Event, Trace};
+use crate::trace::tsdl;
+use crate::view::{span_begin, text};
+
+const INITCALL: &str = "kernel:initcall";
+
+/// Spans of PID 1 that are kept at most: more is no summary.
+const MAX_STAGES: usize = 10_000;
+
+/// Reads a trace, and keeps the `top` slowest of each kind.
+pub fn collect(trace: &Trace, top: usize) -> Summary {
+    let mut pass = Pass::new(&trace.meta, top);
+    let mut events = trace.events();
+    let mut counts: Vec<u64> = Vec::new();
+    while let Some(event) = events.next_event() {
+        if counts.len() <= event.stream {
+            counts.resize(event.stream + 1, 0);
+        }
+        counts[event.stream] += 1;
+        pass.event(&event);
+    }
+    let mut summary = pass.finish();
+    summary.boot_id = tsdl::uuid(&trace.meta.boot_id.unwrap_or_default());
+    summary.machine = trace.notes.machine.clone();
+    for packets in trace.notes.left_out.values() {
+        packets
+            .values()
+            .for_each(|packet: &LeftOut| summary.left_out.add(packet));
+    }
+    for (index, stream) in events.streams.iter().enumerate() {
+        let file = stream
+            .file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let (events, lost) = (
+            counts.get(index).copied().unwrap_or(0),
+            stream.last.discarded,
+        );
+        summary.events += events;
+        summary.lost += lost;
+        summary.streams.push(Stream { file, events, lost });
+    }
+    summary.damage = trace
+        .damage
+        .iter()
+        .chain(&events.damage)
+        .map(ToString::to_string)
+        .collect();
+    summary
+}
+
+struct Pass<'a> {
+    meta: &'a Meta,
+    /// Numbers of names, the same for the two markers of a span.
+    names: HashMap<&'a str, usize>,
+    summary: Summary,
+    open: OpenSpans,
+    slowest_spans: Slowest,
+    slowest_initcalls: Slowest,
+    processes: Processes,
+    /// PID 1's spans by stream.
+    stages: HashMap<usize, Vec<Stage>>,
+    stage_count: usize,
+    pid1_streams: Vec<usize>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(meta: &'a Meta, top: usize) -> Self {
+        let mut names = HashMap::new();
+        for marker in meta.markers.values() {
+            let next = names.len();
+            names.entry(marker.full_name.as_str()).or_insert(next);
+        }
+        Self {
+            meta,
+            names,
+            summary: Summary::default(),
+            open: OpenSpans::default(),
+            slowest_spans: Slowest::new(top),
+            slowest_initcalls: Slowest::new(top),
+            processes: Processes::default(),
+            stages: HashMap::new(),
+            stage_count: 0,
+            pid1_streams: Vec::new(),
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.summary.first_ns.get_or_insert(event.ns);
+        self.summary.last_ns = Some(event.ns);
+        let kernel = event.header.stream_id == STREAM_CPU;
+        if kernel {
+            self.processes.kernel_event(event);
+            let exec = event.marker.full_name == "kernel:sched_process_exec";
+            if exec && processes::pid(event, "pid") == Some(1) {
+                self.summary.pid1.exec_ns.get_or_insert(event.ns);
+            }
+        } else {
+            self.processes.user_event(event);
+            if event.header.pid == 1 {
+                self.summary.pid1.first_event_ns.get_or_insert(event.ns);
+                if !self.pid1_streams.contains(&event.stream) {
+                    self.pid1_streams.push(event.stream);
+                }
+            }
+        }
+        let place = if kernel {
+            Place::Kernel
+        } else {
+            Place::Thread(event.stream)
+        };
+        let name = self.names[event.marker.full_name.as_str()];
+        match event.marker.kind() {
+            Kind::SpanBegin => {
+                let fields = text::plain_fields(event, &self.meta.clock);
+                self.open.begin(place, event.timestamp, name, fields);
+            }
+            Kind::SpanEnd => {
+                if let Some(begin) = span_begin(event) {
+                    self.span(event, begin, place, name);
+                }
+            }
+            Kind::Instant | Kind::Counter => {}
+        }
+    }
+
+    fn span(&mut self, event: &Event<'_>, begin: u64, place: Place, name: usize) {
+        let clock = &self.meta.clock;
+        let mut fields = self.open.end(place, begin, name).unwrap_or_default();
+        let dur_ns = clock.span_ns(begin, event.timestamp);
+        let initcall = event.marker.full_name == INITCALL;
+        if initcall {
+            self.summary.initcalls += 1;
+            self.summary.initcalls_ns = self.summary.initcalls_ns.saturating_add(dur_ns);
+        }
+        let slowest = if initcall {
+            &mut self.slowest_initcalls
+        } else {
+            &mut self.slowest_spans
+        };
+        let pid1 = place != Place::Kernel && event.header.pid == 1;
+        if !pid1 && !slowest.wants(dur_ns) {
+            return;
+        }
+        let end_fields = text::plain_fields(event, clock);
+        // The end may repeat what the begin said, as the kernel's initcalls do.
+        if !fields.contains(&end_fields) {
+            if fields.is_empty() || end_fields.starts_with(&fields) {
+                fields = end_fields;
+            } else {
+                fields = format!("{fields}, {end_fields}");
+            }
+        }
+        let begin_ns = clock.ns(begin);
+        let full_name = event.marker.full_name.clone();
+        if slowest.wants(dur_ns) {
+            let who = match place {
+                Place::Kernel => format!("cpu {}", event.header.cpu),
+                Place::Thread(_) => layout::comm(&event.header.comm),
+            };
+            let pid = event.header.pid;
+            slowest.add(Span {
+                dur_ns,
+                begin_ns,
+                event: full_name.clone(),
+                fields: fields.clone(),
+                who,
+                pid,
+            });
+        }
+        if pid1 {
+            let stage = Stage {
+                event: full_name,
+                fields,
+                begin_ns,
+                dur_ns: Some(dur_ns),
+                stages: Vec::new(),
+            };
+            self.stage(event.stream, stage);
+        }
+    }
+
+    fn stage(&mut self, stream: usize, stage: Stage) {
+        if self.stage_count < MAX_STAGES {
+            self.stage_count += 1;
+            self.stages.entry(stream).or_default().push(stage);
+        } else {
+            self.summary.pid1.stages_left_out += 1;
+        }
+    }
+
+    fn finish(mut self) -> Summary {
+        let names: HashMap<usize, &str> = self
+            .names
+            .iter()
+            .map(|(&name, &number)| (number, name))
+            .collect();
+        for (place, begin, name, fields) in std::mem::take(&mut self.open).into_open() {
+            let Place::Thread(stream) = place else {
+                continue;
+            };
+            if self.pid1_streams.contains(&stream) {
+                let begin_ns = self.meta.clock.ns(begin);
+                let event = names.get(&name).copied().unwrap_or_default().to_owned();
+                self.stage(
+                    stream,
+                    Stage {
+                        event,
+                        fields,
+                        begin_ns,
+                        dur_ns: None,
+                        stages: Vec::new(),
+                    },
+                );
+            }
+        }
+        let mut summary = self.summary;
+        let mut stages: Vec<Stage> = self.stages.into_values().flat_map(spans::nest).collect();
+        stages.sort_by_key(|stage| stage.begin_ns);
+        summary.pid1 = Pid1 {
+            stages,
+            ..summary.pid1
+        };
+        summary.slowest_spans = self.slowest_spans.into_vec();
+        summary.slowest_initcalls = self.slowest_initcalls.into_vec();
+        summary.processes = self.processes.finish(self.meta);
+        summary
+    }
+}

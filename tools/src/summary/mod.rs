@@ -1,0 +1,81 @@
+//! `bootmark summary`: what a boot did, in a page.
+//!
+//! | module | role |
+//! | --- | --- |
+//! | [`collect`](mod@collect) | one pass over the events |
+//! | [`spans`] | open spans, the slowest ones, the stages of PID 1 |
+//! | [`processes`] | processes, from the meta stream and from kernel events |
+//! | [`text`] | the page |
+
+pub mod collect;
+pub mod processes;
+pub mod spans;
+pub mod text;
+
+use serde::Serialize;
+
+pub use self::collect::collect;
+use self::processes::Process;
+use self::spans::{Span, Stage};
+use crate::extract::check::LeftOut;
+use crate::trace::tsdl::Machine;
+
+/// All that the summary says; also its JSON form, documented in docs/trace.md. Times are
+/// nanoseconds since boot, durations nanoseconds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// The boot's id.
+    pub boot_id: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Events in the trace.
+    pub events: u64,
+    /// Events lost: for want of room, torn, invalid.
+    pub lost: u64,
+    /// Records that the extractor left out.
+    pub left_out: LeftOut,
+    /// Time of the first event.
+    pub first_ns: Option<i64>,
+    /// Time of the last event.
+    pub last_ns: Option<i64>,
+    /// The begin of user space.
+    pub pid1: Pid1,
+    /// The slowest spans of programs.
+    pub slowest_spans: Vec<Span>,
+    /// The slowest initcalls of the kernel.
+    pub slowest_initcalls: Vec<Span>,
+    /// Initcalls in the trace.
+    pub initcalls: u64,
+    /// Their sum; nested and parallel ones count twice.
+    pub initcalls_ns: u64,
+    /// Processes, in the order of their start.
+    pub processes: Vec<Process>,
+    /// Streams, in the order of their first event.
+    pub streams: Vec<Stream>,
+    /// Damage of the files.
+    pub damage: Vec<String>,
+}
+
+/// PID 1.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Pid1 {
+    /// When the kernel executed it, if that event was recorded.
+    pub exec_ns: Option<i64>,
+    /// Its first event.
+    pub first_event_ns: Option<i64>,
+    /// Its spans, nested.
+    pub stages: Vec<Stage>,
+    /// Spans that are not among them, because there are too many.
+    pub stages_left_out: u64,
+}
+
+/// A stream.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stream {
+    /// Name of its file.
+    pub file: String,
+    /// Its events.
+    pub events: u64,
+    /// Its lost events.
+    pub lost: u64,
+}

@@ -1,0 +1,285 @@
+//! The summary as a page of text, made to be pasted into a report.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::Summary;
+use super::processes::Process;
+use super::spans::{Span, Stage};
+use crate::units::{Duration, Seconds};
+use crate::view::text::Printable;
+
+const HEAD: Style = Style::new().bold();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// Stages of one parent that are shown at most, and how deep.
+const MAX_SIBLINGS: usize = 40;
+const MAX_DEPTH: usize = 6;
+/// Octets of field text in a row.
+const FIELDS_WIDTH: usize = 60;
+
+/// Writes the page, with `top` rows a table.
+///
+/// # Errors
+/// When the output refuses.
+pub fn write(out: &mut impl Write, summary: &Summary, top: usize) -> io::Result<()> {
+    head(out, summary)?;
+    if summary.events == 0 {
+        return nothing(out);
+    }
+    pid1(out, summary)?;
+    spans(out, "Slowest spans", &summary.slowest_spans)?;
+    if summary.initcalls != 0 {
+        let title = format!(
+            "Slowest of {} initcalls ({} in all)",
+            summary.initcalls,
+            Duration(summary.initcalls_ns)
+        );
+        spans(out, &title, &summary.slowest_initcalls)?;
+    }
+    processes(out, summary, top)?;
+    losses(out, summary)?;
+    for damage in &summary.damage {
+        writeln!(out, "{BAD}damaged{BAD:#}: {damage}")?;
+    }
+    Ok(())
+}
+
+fn head(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let machine = &summary.machine;
+    writeln!(out, "{HEAD}Boot {}{HEAD:#}", summary.boot_id)?;
+    if !machine.release.is_empty() {
+        writeln!(
+            out,
+            "  machine    {}, Linux {} {}",
+            Printable(machine.hostname.as_bytes()),
+            Printable(machine.release.as_bytes()),
+            Printable(machine.arch.as_bytes())
+        )?;
+    }
+    let bad = if summary.lost == 0 { Style::new() } else { BAD };
+    let threads = summary.streams.len();
+    writeln!(
+        out,
+        "  events     {} recorded in {threads} streams, {bad}{} lost{bad:#}",
+        summary.events, summary.lost
+    )?;
+    if let (Some(first), Some(last)) = (summary.first_ns, summary.last_ns) {
+        writeln!(
+            out,
+            "  from       {} s to {} s after boot",
+            Seconds(first),
+            Seconds(last)
+        )?;
+    }
+    if let Some(ns) = summary.pid1.exec_ns.or(summary.pid1.first_event_ns) {
+        writeln!(out, "  {HEAD}time to PID 1   {} s{HEAD:#}", Seconds(ns))?;
+    }
+    Ok(())
+}
+
+fn nothing(out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "
+No event was recorded. Markers are off until a rule turns them on: with bootmark=\"init:*,kernel:*\" on
+the kernel command line, or with `bootmark enable`. `bootmark status` shows the rules and what they
+match, `bootmark list --system` the markers there are."
+    )
+}
+
+fn pid1(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let pid1 = &summary.pid1;
+    let Some(first) = pid1.first_event_ns else {
+        return writeln!(out, "\nPID 1 recorded nothing.");
+    };
+    writeln!(out, "\n{HEAD}PID 1{HEAD:#}")?;
+    if let Some(exec) = pid1.exec_ns {
+        writeln!(out, "  executed by the kernel at {} s", Seconds(exec))?;
+    }
+    writeln!(out, "  first event at {} s", Seconds(first))?;
+    if !pid1.stages.is_empty() {
+        writeln!(out, "  {:>13}  {:>11}  stage", "begin", "duration")?;
+    }
+    stages(out, &pid1.stages, 0)?;
+    if pid1.stages_left_out != 0 {
+        writeln!(
+            out,
+            "  {} more spans: see `bootmark view --pid 1`",
+            pid1.stages_left_out
+        )?;
+    }
+    Ok(())
+}
+
+fn stages(out: &mut impl Write, stages: &[Stage], depth: usize) -> io::Result<()> {
+    let indent = "  ".repeat(depth);
+    if depth >= MAX_DEPTH && !stages.is_empty() {
+        return writeln!(
+            out,
+            "  {:>13}  {:>11}  {indent}... {} within",
+            "",
+            "",
+            stages.len()
+        );
+    }
+    for stage in stages.iter().take(MAX_SIBLINGS) {
+        let duration = match stage.dur_ns {
+            Some(ns) => Duration(ns).to_string(),
+            None => "not ended".into(),
+        };
+        let line = format!("{indent}{} {}", stage.event, shortened(&stage.fields));
+        writeln!(
+            out,
+            "  {:>13}  {duration:>11}  {}",
+            Seconds(stage.begin_ns),
+            line.trim_end()
+        )?;
+        self::stages(out, &stage.stages, depth + 1)?;
+    }
+    if stages.len() > MAX_SIBLINGS {
+        let more = stages.len() - MAX_SIBLINGS;
+        writeln!(out, "  {:>13}  {:>11}  {indent}... {more} more", "", "")?;
+    }
+    Ok(())
+}
+
+fn table(head: &[&str], right: &[usize]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(head);
+    for &index in right {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn write_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+    for line in table.lines() {
+        writeln!(out, " {}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn spans(out: &mut impl Write, title: &str, spans: &[Span]) -> io::Result<()> {
+    if spans.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEAD}{title}{HEAD:#}")?;
+    let mut table = table(&["duration", "begin", "who", "span"], &[0, 1]);
+    for span in spans {
+        let who = Printable(span.who.as_bytes()).to_string();
+        let who = if span.pid == 0 {
+            who
+        } else {
+            format!("{who} ({})", span.pid)
+        };
+        table.add_row([
+            Duration(span.dur_ns).to_string(),
+            Seconds(span.begin_ns).to_string(),
+            who,
+            format!("{} {}", span.event, shortened(&span.fields)),
+        ]);
+    }
+    write_table(out, &table)
+}
+
+fn processes(out: &mut impl Write, summary: &Summary, top: usize) -> io::Result<()> {
+    let all = &summary.processes;
+    let ran = |process: &&Process| process.events != 0 || process.program.contains('/');
+    let shown: Vec<&Process> = all.iter().filter(ran).collect();
+    if shown.is_empty() {
+        return Ok(());
+    }
+    let limit = top.saturating_mul(4);
+    writeln!(out, "\n{HEAD}Processes{HEAD:#}")?;
+    let mut table = table(
+        &[
+            "start", "pid", "parent", "ran for", "events", "program", "end",
+        ],
+        &[0, 1, 2, 3, 4],
+    );
+    for process in shown.iter().take(limit) {
+        let ran_for = match (process.start_ns, process.end_ns) {
+            (Some(start), Some(end)) => {
+                Duration(end.saturating_sub(start).max(0) as u64).to_string()
+            }
+            _ => "-".into(),
+        };
+        table.add_row([
+            process
+                .start_ns
+                .map_or("-".into(), |ns| Seconds(ns).to_string()),
+            process.pid.to_string(),
+            process.ppid.map_or("-".into(), |pid| pid.to_string()),
+            ran_for,
+            process.events.to_string(),
+            Printable(process.program.as_bytes()).to_string(),
+            process.end.clone().unwrap_or_else(|| "runs".into()),
+        ]);
+    }
+    write_table(out, &table)?;
+    if shown.len() > limit {
+        writeln!(
+            out,
+            "  ... {} more: --top {} or --json show them",
+            shown.len() - limit,
+            shown.len() / 4 + 1
+        )?;
+    }
+    Ok(())
+}
+
+fn losses(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let left_out = &summary.left_out;
+    if summary.lost == 0 && left_out.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEAD}Lost{HEAD:#}")?;
+    for (count, what) in [
+        (
+            summary.lost.saturating_sub(left_out.lost()),
+            "for want of room in the buffers: more with bootbuf=SIZE, fewer rules",
+        ),
+        (
+            left_out.torn,
+            "torn: their writer was killed within the write",
+        ),
+        (
+            left_out.invalid,
+            "invalid: not what their descriptor or their time says",
+        ),
+        (
+            left_out.unfinished,
+            "being written at the extraction: the next one takes them",
+        ),
+    ] {
+        if count != 0 {
+            writeln!(out, "  {count:>8}  {what}")?;
+        }
+    }
+    for stream in summary.streams.iter().filter(|stream| stream.lost != 0) {
+        writeln!(
+            out,
+            "  {:>8}  of {} events in {}",
+            stream.lost,
+            stream.events + stream.lost,
+            stream.file
+        )?;
+    }
+    Ok(())
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= FIELDS_WIDTH {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(FIELDS_WIDTH - 3).collect();
+    format!("{cut}...")
+}

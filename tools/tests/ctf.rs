@@ -1,0 +1,81 @@
+//! The trace directory, read by a program that none of us wrote.
+
+mod common;
+
+use common::*;
+
+/// `boot()` without its torn record: nothing is discarded, so there is nothing to warn of.
+fn clean_boot() -> Vec<Vec<u8>> {
+    let mut packets = boot();
+    packets[3] = Maker::thread(3, 0, 77, "svc/\"x\"")
+        .times(1_300_000, 1_900_000)
+        .sealed(3, 3)
+        .bytes();
+    packets
+}
+
+#[test]
+fn babeltrace2_reads_it_without_a_warning_and_counts_the_same() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let dir_text = dir.to_str().unwrap();
+    silent(extract(&dir, &clean_boot()));
+    let theirs = silent(babeltrace2(&["--clock-seconds", dir_text]));
+    let ours = silent(bootmark(&["view", "--json", dir_text]));
+    assert_eq!(theirs.lines().count(), 12, "{theirs}");
+    assert_eq!(ours.lines().count(), 12, "{ours}");
+    for (theirs, ours) in theirs.lines().zip(ours.lines()) {
+        let ours: serde_json::Value = serde_json::from_str(ours).unwrap();
+        let time = ours["ts_ns"].as_i64().unwrap();
+        let time = format!("[{}.{:09}]", time / 1_000_000_000, time % 1_000_000_000);
+        assert!(theirs.starts_with(&time), "{time}: {theirs}");
+        let name = ours["event"].as_str().unwrap();
+        assert!(theirs.contains(&format!(" {name}")), "{name}: {theirs}");
+    }
+}
+
+#[test]
+fn every_type_arrives() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let (_, errors) = texts(&extract(&dir, &boot()));
+    assert!(
+        errors.contains("1 records whose writer was killed within the write"),
+        "{errors}"
+    );
+    let (text, warnings) = texts(&babeltrace2(&[dir.to_str().unwrap()]));
+    let line = text
+        .lines()
+        .find(|line| line.contains("svc:all-types"))
+        .unwrap();
+    for part in [
+        "flags = 0xDEADBEEF",
+        "delta = -5",
+        "ratio = 0.25",
+        "ok = ( \"true\" : container = 1 )",
+        "state = ( \"on\" : container = 1 )",
+        "data = [ [0] = 0xDE, [1] = 0xAD, [2] = 0x1 ]",
+        "half = 1.5",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    // The record that its writer never completed is told of.
+    assert!(warnings.contains("discarded events"), "{warnings}");
+    assert!(warnings.contains("svc__x_-77-77.3"), "{warnings}");
+    assert_eq!(warnings.trim().lines().count(), 1, "{warnings}");
+}
+
+#[test]
+fn an_empty_trace_is_one() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let text = silent(extract(&dir, &[meta().bytes()]));
+    assert!(text.contains("0 events, 0 lost, 0 streams"), "{text}");
+    assert_eq!(silent(babeltrace2(&[dir.to_str().unwrap()])), "");
+    let output = bootmark(&["summary", dir.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        texts(&output).0.contains("No event was recorded"),
+        "{output:?}"
+    );
+}
