@@ -58,7 +58,7 @@ pub fn build() -> Result<Programs> {
         init: program("bootmark-init")?,
         stage2: program("bootmark-stage2")?,
         bootmark: program("bootmark")?,
-        services: vec![program("svc-threads")?, svc_c],
+        services: vec![program("svc-threads")?, program("svc-killed")?, svc_c],
     })
 }
 

@@ -19,6 +19,25 @@ use std::time::{Duration, Instant};
 /// Between the signal at the time limit and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// The signals that end processes in practice.
+const NAMES: [(i32, &str); 15] = [
+    (libc::SIGHUP, "SIGHUP"),
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGQUIT, "SIGQUIT"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGKILL, "SIGKILL"),
+    (libc::SIGUSR1, "SIGUSR1"),
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGPIPE, "SIGPIPE"),
+    (libc::SIGALRM, "SIGALRM"),
+    (libc::SIGTERM, "SIGTERM"),
+    (libc::SIGSYS, "SIGSYS"),
+];
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -58,8 +77,8 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.signal {
             0 => write!(f, "exit status {}", self.status),
-            signal => match Signal::from_named_raw(signal) {
-                Some(named) => write!(f, "signal {signal} ({named:?})"),
+            signal => match NAMES.iter().find(|(number, _)| *number == signal) {
+                Some((_, name)) => f.write_str(name),
                 None => write!(f, "signal {signal}"),
             },
         }
