@@ -187,7 +187,7 @@ struct bootbuf_slot {
  */
 struct bootbuf_mm {
 	struct kref		kref;
-	struct mutex		lock;
+	struct mutex		lock;	/* slots and ptes */
 	struct mm_struct	*mm;
 	struct address_space	*mapping;
 	struct xarray		index;

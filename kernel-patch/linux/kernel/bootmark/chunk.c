@@ -494,6 +494,7 @@ static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chun
 	WRITE_ONCE(ctl->size, size);
 	WRITE_ONCE(ctl->clock, bootbuf_clock_id());
 	WRITE_ONCE(ctl->lost, 0);
+	/* Last: what lets the thread write. */
 	smp_store_release(&ctl->limit,
 			  bootbuf_clock_id() == BOOTBUF_CLOCK_TSC ? size : 0);
 

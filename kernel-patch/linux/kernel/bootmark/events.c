@@ -26,7 +26,7 @@ enum bootbuf_kernel_marker {
 	BOOTBUF_K_COUNT,
 };
 
-/* @_before: names of the fields before it, as they stand in the strings. */
+/* @_before: the names of the fields before it, one after the other. */
 #define FIELD(_type, _hint, _before, _name) {		\
 	.type		= BOOTMARK_##_type,		\
 	.hint		= BOOTMARK_HINT_##_hint,	\
@@ -34,6 +34,7 @@ enum bootbuf_kernel_marker {
 	.name_len	= sizeof(_name) - 1,		\
 }
 
+/* @_strings: the names of all fields, one after the other. */
 #define DESC(_kind, _name, _nfields, _strings, ...) {	\
 	.size		= BOOTMARK_DESC_SIZE,		\
 	.abi_major	= BOOTMARK_ABI_MAJOR,		\
@@ -53,42 +54,40 @@ static const struct bootmark_desc bootbuf_kernel_descs[BOOTBUF_K_COUNT] = {
 		DESC(SPAN_BEGIN, "initcall", 1, "func",
 		     FIELD(STR, NONE, "", "func")),
 	[BOOTBUF_K_INITCALL_END] =
-		DESC(SPAN_END, "initcall", 3, "begin" "ret" "func",
+		DESC(SPAN_END, "initcall", 3, "beginretfunc",
 		     FIELD(CLOCK, NONE, "", "begin"),
 		     FIELD(I32, ERRNO, "begin", "ret"),
-		     FIELD(STR, NONE, "begin" "ret", "func")),
+		     FIELD(STR, NONE, "beginret", "func")),
 	[BOOTBUF_K_INITCALL_LEVEL] =
 		DESC(INSTANT, "initcall_level", 1, "level",
 		     FIELD(STR, NONE, "", "level")),
 	[BOOTBUF_K_PROCESS_FORK] =
-		DESC(INSTANT, "sched_process_fork", 4,
-		     "parent_pid" "child_pid" "child_tid" "comm",
+		DESC(INSTANT, "sched_process_fork", 4, "parent_pidchild_pidchild_tidcomm",
 		     FIELD(I32, NONE, "", "parent_pid"),
 		     FIELD(I32, NONE, "parent_pid", "child_pid"),
-		     FIELD(I32, NONE, "parent_pid" "child_pid", "child_tid"),
-		     FIELD(STR, NONE, "parent_pid" "child_pid" "child_tid", "comm")),
+		     FIELD(I32, NONE, "parent_pidchild_pid", "child_tid"),
+		     FIELD(STR, NONE, "parent_pidchild_pidchild_tid", "comm")),
 	[BOOTBUF_K_PROCESS_EXEC] =
-		DESC(INSTANT, "sched_process_exec", 3, "pid" "old_pid" "filename",
+		DESC(INSTANT, "sched_process_exec", 3, "pidold_pidfilename",
 		     FIELD(I32, NONE, "", "pid"),
 		     FIELD(I32, NONE, "pid", "old_pid"),
-		     FIELD(STR, NONE, "pid" "old_pid", "filename")),
+		     FIELD(STR, NONE, "pidold_pid", "filename")),
 	[BOOTBUF_K_PROCESS_EXIT] =
-		DESC(INSTANT, "sched_process_exit", 4,
-		     "pid" "tid" "exit_code" "comm",
+		DESC(INSTANT, "sched_process_exit", 4, "pidtidexit_codecomm",
 		     FIELD(I32, NONE, "", "pid"),
 		     FIELD(I32, NONE, "pid", "tid"),
-		     FIELD(I32, NONE, "pid" "tid", "exit_code"),
-		     FIELD(STR, NONE, "pid" "tid" "exit_code", "comm")),
+		     FIELD(I32, NONE, "pidtid", "exit_code"),
+		     FIELD(STR, NONE, "pidtidexit_code", "comm")),
 };
 
 static u32 bootbuf_kernel_states[BOOTBUF_K_COUNT];
 
 /* ---- Payloads: little endian, packed ------------------------------------------- */
 
-/* Octets of a string field. */
-static u32 bootbuf_str_size(const char *s)
+/* Octets of a string field; @max: of the string's memory. */
+static u32 bootbuf_str_size(const char *s, size_t max)
 {
-	return sizeof(u16) + strnlen(s, BOOTMARK_MAX_BYTES);
+	return sizeof(u16) + strnlen(s, min_t(size_t, max, BOOTMARK_MAX_BYTES));
 }
 
 static void *bootbuf_put_u64(void *p, u64 value)
@@ -152,6 +151,7 @@ static u64 bootbuf_initcall_ended(initcall_t func)
 		if (READ_ONCE(bootbuf_initcalls[i].func) != func)
 			continue;
 		begin = bootbuf_initcalls[i].begin;
+		/* Read before the entry is another's. */
 		smp_store_release(&bootbuf_initcalls[i].func, NULL);
 		return begin;
 	}
@@ -165,7 +165,7 @@ static void bootbuf_initcall_start(void *data, initcall_t func)
 	u32 size;
 
 	snprintf(name, sizeof(name), "%ps", func);
-	size = bootbuf_str_size(name);
+	size = bootbuf_str_size(name, sizeof(name));
 	if (!bootbuf_event_begin(&krec, BOOTBUF_K_INITCALL_BEGIN, size))
 		return;
 	bootbuf_put_str(krec.payload, name, size);
@@ -183,7 +183,7 @@ static void bootbuf_initcall_finish(void *data, initcall_t func, int ret)
 	u32 size;
 
 	snprintf(name, sizeof(name), "%ps", func);
-	size = bootbuf_str_size(name);
+	size = bootbuf_str_size(name, sizeof(name));
 	if (!bootbuf_event_begin(&krec, BOOTBUF_K_INITCALL_END,
 				 sizeof(u64) + sizeof(s32) + size))
 		return;
@@ -195,7 +195,7 @@ static void bootbuf_initcall_finish(void *data, initcall_t func, int ret)
 
 static void bootbuf_initcall_level(void *data, const char *level)
 {
-	u32 size = bootbuf_str_size(level);
+	u32 size = bootbuf_str_size(level, BOOTMARK_MAX_BYTES);
 	struct bootbuf_krec krec;
 
 	if (!bootbuf_event_begin(&krec, BOOTBUF_K_INITCALL_LEVEL, size))
@@ -209,7 +209,7 @@ static void bootbuf_initcall_level(void *data, const char *level)
 static void bootbuf_process_fork(void *data, struct task_struct *parent,
 				 struct task_struct *child)
 {
-	u32 size = bootbuf_str_size(child->comm);
+	u32 size = bootbuf_str_size(child->comm, TASK_COMM_LEN);
 	struct bootbuf_krec krec;
 	void *p;
 
@@ -225,7 +225,7 @@ static void bootbuf_process_fork(void *data, struct task_struct *parent,
 static void bootbuf_process_exec(void *data, struct task_struct *task, pid_t old_pid,
 				 struct linux_binprm *bprm)
 {
-	u32 size = bootbuf_str_size(bprm->filename);
+	u32 size = bootbuf_str_size(bprm->filename, BOOTMARK_MAX_BYTES);
 	struct bootbuf_krec krec;
 	void *p;
 
@@ -239,7 +239,7 @@ static void bootbuf_process_exec(void *data, struct task_struct *task, pid_t old
 
 static void bootbuf_process_exit(void *data, struct task_struct *task)
 {
-	u32 size = bootbuf_str_size(task->comm);
+	u32 size = bootbuf_str_size(task->comm, TASK_COMM_LEN);
 	struct bootbuf_krec krec;
 	void *p;
 
@@ -280,28 +280,27 @@ u32 bootmark_kernel_state(unsigned int index)
 	return READ_ONCE(bootbuf_kernel_states[index]);
 }
 
-#define PROBE(_tracepoint, _probe, _on)					\
-	((_on) ? register_trace_##_tracepoint(_probe, NULL) :		\
-		 unregister_trace_##_tracepoint(_probe, NULL))
+#define PROBE(_tracepoint, _probe) { &__tracepoint_##_tracepoint, _probe }
+
+static const struct {
+	struct tracepoint	*tracepoint;
+	void			*probe;
+} bootbuf_kernel_probes[BOOTBUF_K_COUNT] = {
+	[BOOTBUF_K_INITCALL_BEGIN]	= PROBE(initcall_start, bootbuf_initcall_start),
+	[BOOTBUF_K_INITCALL_END]	= PROBE(initcall_finish, bootbuf_initcall_finish),
+	[BOOTBUF_K_INITCALL_LEVEL]	= PROBE(initcall_level, bootbuf_initcall_level),
+	[BOOTBUF_K_PROCESS_FORK]	= PROBE(sched_process_fork, bootbuf_process_fork),
+	[BOOTBUF_K_PROCESS_EXEC]	= PROBE(sched_process_exec, bootbuf_process_exec),
+	[BOOTBUF_K_PROCESS_EXIT]	= PROBE(sched_process_exit, bootbuf_process_exit),
+};
 
 static int bootbuf_kernel_switch(unsigned int index, bool on)
 {
-	switch (index) {
-	case BOOTBUF_K_INITCALL_BEGIN:
-		return PROBE(initcall_start, bootbuf_initcall_start, on);
-	case BOOTBUF_K_INITCALL_END:
-		return PROBE(initcall_finish, bootbuf_initcall_finish, on);
-	case BOOTBUF_K_INITCALL_LEVEL:
-		return PROBE(initcall_level, bootbuf_initcall_level, on);
-	case BOOTBUF_K_PROCESS_FORK:
-		return PROBE(sched_process_fork, bootbuf_process_fork, on);
-	case BOOTBUF_K_PROCESS_EXEC:
-		return PROBE(sched_process_exec, bootbuf_process_exec, on);
-	case BOOTBUF_K_PROCESS_EXIT:
-		return PROBE(sched_process_exit, bootbuf_process_exit, on);
-	default:
-		return -EINVAL;
-	}
+	struct tracepoint *tracepoint = bootbuf_kernel_probes[index].tracepoint;
+	void *probe = bootbuf_kernel_probes[index].probe;
+
+	return on ? tracepoint_probe_register(tracepoint, probe, NULL) :
+		    tracepoint_probe_unregister(tracepoint, probe, NULL);
 }
 
 /**

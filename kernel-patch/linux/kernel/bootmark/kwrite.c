@@ -40,7 +40,7 @@ struct bootbuf_cpu {
 static DEFINE_PER_CPU(struct bootbuf_cpu, bootbuf_cpus);
 
 /* False: an NMI that found the lock taken. */
-static bool bootbuf_kwrite_lock(unsigned long *flags)
+static inline bool bootbuf_kwrite_lock(unsigned long *flags)
 {
 	if (in_nmi())
 		return raw_spin_trylock_irqsave(&bootbuf.lock, *flags);
@@ -176,6 +176,7 @@ lost:
  */
 void bootbuf_kwrite_end(struct bootbuf_krec *krec)
 {
+	/* Whoever sees the record committed sees its payload. */
 	smp_store_release(&krec->rec->word, krec->rec->word | BOOTBUF_WORD_COMMITTED);
 	bootbuf_kwrite_leave(this_cpu_ptr(&bootbuf_cpus));
 }

@@ -169,6 +169,7 @@ static void bootbuf_meta_append(u32 id, const void *head, size_t head_len,
 	memcpy(payload, head, head_len);
 	if (tail_len)
 		memcpy(payload + head_len, tail, tail_len);
+	/* Whoever sees the record committed sees its payload. */
 	smp_store_release(&rec->word, BOOTBUF_WORD_COMMITTED | id |
 			  (u64)len << BOOTBUF_WORD_LEN_SHIFT);
 	header->ts_end = rec->timestamp;

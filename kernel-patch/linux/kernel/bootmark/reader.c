@@ -29,7 +29,7 @@ struct bootbuf_peek {
 
 /**
  * struct bootbuf_reader - an open file
- * @lock: protects the rest
+ * @lock: one read or acknowledgement at a time; protects the rest
  * @peek: snapshots of open chunks, not sealed ones
  * @buf: BOOTBUF_MAX_CHUNK octets to assemble a packet in
  * @meta: chunk of the meta stream that it is in
@@ -42,7 +42,7 @@ struct bootbuf_peek {
  * @next: index of the next one
  */
 struct bootbuf_reader {
-	struct mutex		lock;
+	struct mutex		lock;	/* protects the rest */
 	bool			peek;
 	void			*buf;
 	struct bootbuf_chunk	*meta;
@@ -70,6 +70,7 @@ static void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u
 /* Copies what a writer may be writing to; the copy is what is looked at. */
 static void bootbuf_copy_chunk(void *buf, const struct bootbuf_chunk *chunk, u32 size)
 {
+	/* Torn records are found out by who reads the copy. */
 	data_race(memcpy(buf + BOOTBUF_HEADER_SIZE,
 			 bootbuf_chunk_data(chunk) + BOOTBUF_HEADER_SIZE,
 			 size - BOOTBUF_HEADER_SIZE));
