@@ -258,3 +258,18 @@ macro_rules! __level {
         ))
     };
 }
+
+/// Its items, when this crate is built without `std`; for libraries that must say what they do without.
+#[doc(hidden)]
+#[cfg(not(feature = "std"))]
+#[macro_export]
+macro_rules! without_std {
+    ($($item:item)*) => { $($item)* };
+}
+
+#[doc(hidden)]
+#[cfg(feature = "std")]
+#[macro_export]
+macro_rules! without_std {
+    ($($item:item)*) => {};
+}

@@ -85,32 +85,33 @@ pub struct Octets<'a>(&'a [u8]);
 /// A field of type `str`; a longer one is cut in front of the character that no longer fits.
 #[inline(always)]
 pub fn str(value: &str) -> Octets<'_> {
+    text(value.as_bytes())
+}
+
+/// The same of text that is meant to be UTF-8.
+#[inline(always)]
+pub fn text(value: &[u8]) -> Octets<'_> {
     Octets(if value.len() > MAX_BYTES {
         cut(value)
     } else {
-        value.as_bytes()
+        value
     })
 }
 
 /// A field of type `bytes`; what is longer is cut.
 #[inline(always)]
 pub fn bytes(value: &[u8]) -> Octets<'_> {
-    Octets(if value.len() > MAX_BYTES {
-        &value[..MAX_BYTES]
-    } else {
-        value
-    })
+    Octets(value.get(..MAX_BYTES).unwrap_or(value))
 }
 
 #[cold]
-fn cut(value: &str) -> &[u8] {
-    let octets = value.as_bytes();
+fn cut(octets: &[u8]) -> &[u8] {
     let mut end = MAX_BYTES;
     // A character has four octets at most, and all but its first are 0b10xxxxxx.
-    while end > MAX_BYTES - 4 && octets[end] & 0xc0 == 0x80 {
+    while end > MAX_BYTES - 4 && octets.get(end).is_some_and(|octet| octet & 0xc0 == 0x80) {
         end -= 1;
     }
-    &octets[..end]
+    octets.get(..end).unwrap_or_default()
 }
 
 // SAFETY: put() writes two octets of length and then copies as many as the slice has.
