@@ -510,13 +510,17 @@ fn default_out() -> PathBuf {
         .and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .unwrap_or_default();
     // Cargo names a test's program with a hash, which changes with every build.
-    let program = program.rsplit_once('-').map_or(program.as_str(), |(p, _)| p);
+    let program = program
+        .rsplit_once('-')
+        .map_or(program.as_str(), |(p, _)| p);
     let test = std::thread::current()
         .name()
         .unwrap_or("guest")
         .replace("::", "-");
     let name = format!("{program}-{test}");
-    let mut counts = COUNTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut counts = COUNTS
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let count = counts
         .get_or_insert_with(HashMap::new)
         .entry(name.clone())

@@ -26,5 +26,6 @@ pub mod process;
 pub mod programs;
 pub mod progress;
 pub mod qemu;
+pub mod reading;
 pub mod results;
 pub mod setup;

@@ -29,13 +29,23 @@ pub fn rust() -> Result<()> {
     let step = Step::start("clippy");
     let log = tempfile::NamedTempFile::new()?;
     process::logged(
-        cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        cargo().args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
         log.path(),
         &step,
     )
     .inspect_err(|_| {
         // clippy's messages are longer than the tail an error shows.
-        eprint!("{}", std::fs::read_to_string(log.path()).unwrap_or_default());
+        eprint!(
+            "{}",
+            std::fs::read_to_string(log.path()).unwrap_or_default()
+        );
     })?;
     step.done("clean");
     Ok(())
@@ -102,16 +112,17 @@ fn sparse(patch: &Patch, build: &Path) -> Result<()> {
         return Ok(());
     }
     let log = tempfile::NamedTempFile::new()?;
-    process::logged(
-        kbuild(build).arg("C=2").args(&folders),
-        log.path(),
-        &step,
-    )
-    .context("the kernel patch does not compile under sparse")?;
+    process::logged(kbuild(build).arg("C=2").args(&folders), log.path(), &step)
+        .context("the kernel patch does not compile under sparse")?;
     let complaints: String = std::fs::read_to_string(log.path())?
         .lines()
         .filter(|line| line.contains(" warning: ") || line.contains(" error: "))
-        .filter(|line| patch.paths().iter().any(|path| line.contains(path.as_str())))
+        .filter(|line| {
+            patch
+                .paths()
+                .iter()
+                .any(|path| line.contains(path.as_str()))
+        })
         .map(|line| format!("{line}\n"))
         .collect();
     if !complaints.is_empty() {

@@ -82,7 +82,9 @@ fn c_service(built: &Path, out: &Path) -> Result<()> {
     let scratch = out.with_extension("new");
     process::output(
         Command::new("gcc")
-            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"])
+            .args([
+                "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread",
+            ])
             .arg("-I")
             .arg(workspace.join("markers/include"))
             .arg(workspace.join("initrd/services/svc-c.c"))

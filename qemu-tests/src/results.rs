@@ -251,6 +251,9 @@ mod tests {
         let disk = results.join("disk.ext4");
         fs::write(&disk, vec![0; 1 << 20]).unwrap();
         let error = results.fetch(&disk).unwrap_err();
-        assert!(error.to_string().contains("no readable file system"), "{error}");
+        assert!(
+            error.to_string().contains("no readable file system"),
+            "{error}"
+        );
     }
 }

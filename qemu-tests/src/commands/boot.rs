@@ -123,20 +123,15 @@ fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
     let mut files = vec![("console", outcome.console_log())];
     if outcome.trace().exists() {
         let bootmark = programs::build()?.bootmark;
-        let summary = process::output(
-            Command::new(bootmark)
-                .arg("summary")
-                .arg(outcome.trace()),
-        )
-        .with_context(|| {
+        let summary = process::output(Command::new(bootmark).arg("summary").arg(outcome.trace()))
+            .with_context(|| {
             format!(
                 "the trace in {} cannot be summed up",
                 outcome.trace().display()
             )
         })?;
         let path = outcome.dir.join("summary.txt");
-        fs::write(&path, &summary)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, &summary).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}\n", summary.trim_end());
         files.push(("trace", outcome.trace()));
         files.push(("summary", path));

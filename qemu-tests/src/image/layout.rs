@@ -69,9 +69,9 @@ impl Layout {
             let entry =
                 entry.with_context(|| format!("cannot copy {} into the image", host.display()))?;
             let below = entry.path().strip_prefix(host)?;
-            let below = below.to_str().with_context(|| {
-                format!("{}: the name is not UTF-8", entry.path().display())
-            })?;
+            let below = below
+                .to_str()
+                .with_context(|| format!("{}: the name is not UTF-8", entry.path().display()))?;
             let place = [path, below]
                 .iter()
                 .filter(|part| !part.is_empty())

@@ -58,7 +58,15 @@ pub fn root_layout(programs: &Programs) -> Result<Layout> {
         let name = service.file_name().unwrap_or_default().to_string_lossy();
         layout.file(service, &format!("usr/lib/bootmark/services/{name}"), 0o755);
     }
-    for dir in ["dev", "proc", "sys", "run", "tmp", "root", "var/lib/bootmark"] {
+    for dir in [
+        "dev",
+        "proc",
+        "sys",
+        "run",
+        "tmp",
+        "root",
+        "var/lib/bootmark",
+    ] {
         layout.dir(dir, if dir == "tmp" { 0o1777 } else { 0o755 });
     }
     Ok(layout)
@@ -111,7 +119,9 @@ pub fn initramfs(layout: &Layout, zstd: bool) -> Result<PathBuf> {
 /// # Errors
 /// When a file of the layout cannot be read or `mke2fs` fails.
 pub fn root(layout: &Layout) -> Result<PathBuf> {
-    cached("root", "ext4", layout, |scratch| root_image::write(layout, scratch))
+    cached("root", "ext4", layout, |scratch| {
+        root_image::write(layout, scratch)
+    })
 }
 
 /// Makes an ext4 image of the layout at `path`, past the cache.

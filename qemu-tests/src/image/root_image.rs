@@ -1,8 +1,8 @@
 //! A root file system: ext4 filled by `mke2fs -d`, which needs neither root nor
 //! a loop device.
 
-use std::fs;
 use std::fmt::Write;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -126,7 +126,10 @@ mod tests {
         own_by_root(&layout, &image).unwrap();
         for path in ["/etc/bootmark/script", "/bin/sh", "/tmp"] {
             let stat = debugfs(&format!("stat {path}"), false);
-            assert!(stat.contains("User:     0   Group:     0"), "{path}: {stat}");
+            assert!(
+                stat.contains("User:     0   Group:     0"),
+                "{path}: {stat}"
+            );
         }
         assert!(debugfs("stat /etc/bootmark/script", false).contains("Mode:  0755"));
         assert!(debugfs("stat /tmp", false).contains("Mode:  01777"));

@@ -66,8 +66,7 @@ impl Config {
             let path = dir.join(format!("{fragment}.config"));
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("cannot read the config fragment {}", path.display()))?;
-            let lines =
-                parse_fragment(&text).with_context(|| format!("in {}", path.display()))?;
+            let lines = parse_fragment(&text).with_context(|| format!("in {}", path.display()))?;
             for line in lines {
                 config.requirements.retain(|old| old.option != line.option);
                 config.requirements.push(line);
@@ -168,10 +167,14 @@ mod tests {
     #[test]
     fn every_line_is_checked() {
         let wanted =
-            parse_fragment("# note\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x\"\n\n").unwrap();
+            parse_fragment("# note\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x\"\n\n")
+                .unwrap();
         assert_eq!(wanted.len(), 3);
         assert!(unmet(&wanted, "CONFIG_A=y\nCONFIG_C=\"x\"\n").is_empty());
-        let bad = unmet(&wanted, "# CONFIG_A is not set\nCONFIG_B=m\nCONFIG_C=\"x\"\n");
+        let bad = unmet(
+            &wanted,
+            "# CONFIG_A is not set\nCONFIG_B=m\nCONFIG_C=\"x\"\n",
+        );
         let names: Vec<&str> = bad.iter().map(|(r, _)| r.option.as_str()).collect();
         assert_eq!(names, ["CONFIG_A", "CONFIG_B"]);
         assert_eq!(bad[1].1, "=m");

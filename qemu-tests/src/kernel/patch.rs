@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -180,7 +180,13 @@ impl Patch {
             fs::write(&file, text)?;
             process::output(
                 Command::new("patch")
-                    .args(["-p1", "--batch", "--forward", "--no-backup-if-mismatch", "-d"])
+                    .args([
+                        "-p1",
+                        "--batch",
+                        "--forward",
+                        "--no-backup-if-mismatch",
+                        "-d",
+                    ])
                     .arg(scratch.path())
                     .arg("-i")
                     .arg(&file),
@@ -232,8 +238,8 @@ fn is_editor_leftover(path: &Path) -> bool {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let dir = path.parent().map(Path::to_path_buf).unwrap_or_else(PathBuf::new);
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -247,8 +253,9 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
 /// No manifest is an empty one: nothing has been put into the tree yet.
 fn read_manifest(path: &Path) -> Result<Manifest> {
     match fs::read(path) {
-        Ok(text) => serde_json::from_slice(&text)
-            .with_context(|| format!("{} is damaged", path.display())),
+        Ok(text) => {
+            serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
+        }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Manifest::new()),
         Err(e) => Err(e).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -267,7 +274,8 @@ mod tests {
 
     use super::*;
 
-    const DIFF: &str = "--- a/kernel/fork.c\n+++ b/kernel/fork.c\n@@ -1,2 +1,3 @@\n one\n+hook\n two\n";
+    const DIFF: &str =
+        "--- a/kernel/fork.c\n+++ b/kernel/fork.c\n@@ -1,2 +1,3 @@\n one\n+hook\n two\n";
 
     fn patch(overlay: &[(&str, &str)], patches: &[&str]) -> Patch {
         Patch {
@@ -302,7 +310,10 @@ mod tests {
     #[test]
     fn files_and_patches_come_and_go() {
         let top = tree();
-        let full = patch(&[("kernel/new.c", "new\n"), ("kernel/exit.c", "ours\n")], &[DIFF]);
+        let full = patch(
+            &[("kernel/new.c", "new\n"), ("kernel/exit.c", "ours\n")],
+            &[DIFF],
+        );
         full.sync(top.path()).unwrap();
         assert_eq!(read(&top, "kernel/fork.c").unwrap(), "one\nhook\ntwo\n");
         assert_eq!(read(&top, "kernel/exit.c").unwrap(), "ours\n");
@@ -320,9 +331,13 @@ mod tests {
     #[test]
     fn an_unchanged_file_keeps_its_time() {
         let top = tree();
-        patch(&[("a.c", "a"), ("b.c", "b")], &[DIFF]).sync(top.path()).unwrap();
+        patch(&[("a.c", "a"), ("b.c", "b")], &[DIFF])
+            .sync(top.path())
+            .unwrap();
         let before = (mtime(&top, "kernel/fork.c"), mtime(&top, "a.c"));
-        patch(&[("a.c", "a"), ("b.c", "B")], &[DIFF]).sync(top.path()).unwrap();
+        patch(&[("a.c", "a"), ("b.c", "B")], &[DIFF])
+            .sync(top.path())
+            .unwrap();
         assert_eq!(before, (mtime(&top, "kernel/fork.c"), mtime(&top, "a.c")));
         assert_eq!(read(&top, "b.c").unwrap(), "B");
     }
@@ -331,8 +346,13 @@ mod tests {
     fn a_patch_that_does_not_apply_is_named_and_changes_nothing() {
         let top = tree();
         let wrong = DIFF.replace(" two", " three");
-        let error = patch(&[("a.c", "a")], &[&wrong]).sync(top.path()).unwrap_err();
-        assert!(format!("{error:#}").contains("0.patch does not apply"), "{error:#}");
+        let error = patch(&[("a.c", "a")], &[&wrong])
+            .sync(top.path())
+            .unwrap_err();
+        assert!(
+            format!("{error:#}").contains("0.patch does not apply"),
+            "{error:#}"
+        );
         assert_eq!(read(&top, "kernel/fork.c").unwrap(), "one\ntwo\n");
         assert_eq!(read(&top, "a.c"), None);
     }

@@ -42,7 +42,13 @@ pub fn classify(line: &str) -> Option<Alarm> {
         Some(Alarm::RcuStall)
     } else if starts(&["INFO: task "]) && text.contains("blocked for more than") {
         Some(Alarm::HungTask)
-    } else if starts(&["BUG: ", "kernel BUG at", "Oops: ", "general protection fault", "BUG "]) {
+    } else if starts(&[
+        "BUG: ",
+        "kernel BUG at",
+        "Oops: ",
+        "general protection fault",
+        "BUG ",
+    ]) {
         Some(Alarm::Oops)
     } else {
         None
@@ -101,8 +107,14 @@ mod tests {
                 "[    2.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",
                 Some(Alarm::Oops),
             ),
-            ("[    2.0] kernel BUG at kernel/bootmark/pool.c:10!", Some(Alarm::Oops)),
-            ("[    2.0] Oops: Oops: 0002 [#1] PREEMPT SMP", Some(Alarm::Oops)),
+            (
+                "[    2.0] kernel BUG at kernel/bootmark/pool.c:10!",
+                Some(Alarm::Oops),
+            ),
+            (
+                "[    2.0] Oops: Oops: 0002 [#1] PREEMPT SMP",
+                Some(Alarm::Oops),
+            ),
             ("BUG: printed by a program", None),
             ("[note] BUG: printed by a program", None),
             ("[    0.0] rcu: Hierarchical SRCU implementation.", None),
@@ -116,7 +128,9 @@ mod tests {
     #[test]
     fn warnings_are_seen() {
         assert!(is_warning("[ 1.0] WARNING: CPU: 0 PID: 1 at mm/mmap.c:1"));
-        assert!(is_warning("[ 1.0] WARNING: possible circular locking dependency detected"));
+        assert!(is_warning(
+            "[ 1.0] WARNING: possible circular locking dependency detected"
+        ));
         assert!(!is_warning("WARNING: from a program"));
     }
 }

@@ -82,11 +82,9 @@ impl Machine {
         // setpriv: QEMU must not outlive us, however we end.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]);
-        command.arg(
-            setup::find("qemu-system-x86_64").context(
-                "no qemu-system-x86_64 on the PATH (Debian's package qemu-system-x86 has it)",
-            )?,
-        );
+        command.arg(setup::find("qemu-system-x86_64").context(
+            "no qemu-system-x86_64 on the PATH (Debian's package qemu-system-x86 has it)",
+        )?);
         command.args(["-nodefaults", "-no-user-config", "-display", "none"]);
         command.args(["-accel", accel.argument(), "-cpu", "max,migratable=no"]);
         command.args(["-smp", &self.cpus.to_string()]);

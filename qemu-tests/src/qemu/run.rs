@@ -252,14 +252,9 @@ fn read_console(child: &mut Child, sender: Sender<Event>) {
     };
     thread::spawn(move || {
         let mut buffer = [0; 4096];
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(n @ 1..) => {
-                    if sender.send(Event::Console(buffer[..n].to_vec())).is_err() {
-                        return;
-                    }
-                }
-                Ok(0) | Err(_) => break,
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            if sender.send(Event::Console(buffer[..n].to_vec())).is_err() {
+                return;
             }
         }
         let _ = sender.send(Event::ConsoleEnd);

@@ -1,0 +1,99 @@
+//! Reading a trace that a guest left: with our tool, and with babeltrace2, which none of us wrote.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::{process, programs};
+
+/// One event as `bootmark view --json` shows it; docs/trace.md lists the keys.
+#[derive(Debug, Clone)]
+pub struct Event(pub Value);
+
+impl Event {
+    /// `provider:name`, with `.begin` or `.end` for spans.
+    pub fn name(&self) -> &str {
+        self.0["event"].as_str().unwrap_or_default()
+    }
+
+    /// Nanoseconds since boot.
+    pub fn ns(&self) -> i64 {
+        self.0["ts_ns"].as_i64().unwrap_or(i64::MIN)
+    }
+
+    /// The process; none for kernel events.
+    pub fn pid(&self) -> Option<u64> {
+        self.0["pid"].as_u64()
+    }
+
+    /// The number of the stream, that is of the thread or CPU.
+    pub fn stream(&self) -> Option<u64> {
+        self.0["stream"].as_u64()
+    }
+
+    /// A field that is a number.
+    pub fn number(&self, field: &str) -> Option<u64> {
+        self.0["fields"][field].as_u64()
+    }
+
+    /// A field that is text.
+    pub fn text(&self, field: &str) -> Option<&str> {
+        self.0["fields"][field].as_str()
+    }
+}
+
+/// All events of a trace, in the order of time.
+///
+/// # Errors
+/// When the trace cannot be read whole.
+pub fn events(trace: &Path) -> Result<Vec<Event>> {
+    let lines = process::output(
+        Command::new(programs::build()?.bootmark)
+            .args(["view", "--json"])
+            .arg(trace),
+    )?;
+    lines
+        .lines()
+        .map(|line| {
+            let value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+            Ok(Event(value))
+        })
+        .collect()
+}
+
+/// What `bootmark summary` says of a trace, as JSON.
+///
+/// # Errors
+/// When the trace cannot be read whole.
+pub fn summary(trace: &Path) -> Result<Value> {
+    let text = process::output(
+        Command::new(programs::build()?.bootmark)
+            .args(["summary", "--json"])
+            .arg(trace),
+    )?;
+    serde_json::from_str(&text).context("the summary is not JSON")
+}
+
+/// The lines that babeltrace2 prints of a trace, one an event.
+///
+/// # Errors
+/// When it fails, or says anything on its standard error.
+pub fn babeltrace(trace: &Path) -> Result<Vec<String>> {
+    let out = Command::new("babeltrace2")
+        .arg(trace)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start babeltrace2")?;
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    if !out.status.success() || !stderr.is_empty() {
+        bail!(
+            "babeltrace2 on {}: {}\n{stderr}",
+            trace.display(),
+            out.status
+        );
+    }
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    Ok(text.lines().map(str::to_owned).collect())
+}
