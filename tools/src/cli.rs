@@ -62,6 +62,16 @@ enum Command {
     View(Box<ViewArgs>),
     /// Say in a page what happened: time to PID 1, its stages, slowest spans, processes, losses
     Summary(SummaryArgs),
+    /// List the markers of files, or those that the running kernel knows
+    List(ListArgs),
+    /// Turn markers on, in all running and future processes
+    Enable(RuleArgs),
+    /// Turn markers off, in all running and future processes
+    Disable(RuleArgs),
+    /// Remove rules, so that those before them decide
+    Forget(ForgetArgs),
+    /// Show buffers, rules and what they match
+    Status(StatusArgs),
     /// Print shell completions
     Completions {
         /// The shell.
@@ -164,6 +174,17 @@ pub struct RuleArgs {
     pub rules: Vec<String>,
 }
 
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// Rules as `bootmark status` shows them, a `!` in front included.
+    #[arg(required_unless_present = "all", value_name = "RULE")]
+    pub rules: Vec<String>,
+    /// All rules: everything is off.
+    #[arg(long, conflicts_with = "rules")]
+    pub all: bool,
+}
+
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -197,6 +218,11 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Extract(args) => commands::extract::run(&args),
         Command::View(args) => commands::view::run(*args, &mut output()),
         Command::Summary(args) => commands::summary::run(&args, &mut output()),
+        Command::List(args) => commands::list::run(&args, &mut output()),
+        Command::Enable(args) => commands::rules::enable(&args),
+        Command::Disable(args) => commands::rules::disable(&args),
+        Command::Forget(args) => commands::rules::forget(&args),
+        Command::Status(args) => commands::status::run(&args, &mut output()),
         Command::Completions { shell } => commands::help::completions(shell, &mut output()),
         Command::Man { output: dir } => commands::help::manual(dir.as_deref(), &mut output()),
     }

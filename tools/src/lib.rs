@@ -3,6 +3,7 @@
 
 pub mod cli;
 mod commands;
+pub mod control;
 pub mod extract;
 pub mod summary;
 pub mod trace;

@@ -2,5 +2,8 @@
 
 pub mod extract;
 pub mod help;
+pub mod list;
+pub mod rules;
+pub mod status;
 pub mod summary;
 pub mod view;

@@ -136,7 +136,7 @@ impl Processes {
                         .start_ns
                         .is_none_or(|start| start <= seen_ns || process.ppid.is_none())
             };
-            let index = self.list.iter().rposition(|process| alive(process));
+            let index = self.list.iter().rposition(alive);
             let index = index.unwrap_or_else(|| {
                 self.list.push(Process {
                     pid: known.pid,
