@@ -19,6 +19,9 @@ pub const DEFAULTS: [&str; 4] = ["/sbin/init", "/etc/init", "/bin/init", "/bin/s
 /// Octets looked at for an interpreter's name.
 const HEAD: usize = 4096;
 
+/// As the kernel's limit (`exec_binprm()`).
+const MAX_INTERPRETERS: u32 = 5;
+
 /// A path inside the new root, resolved as it will be after the switch.
 struct Root(OwnedFd);
 
@@ -45,17 +48,19 @@ pub fn find(root: &Path, asked: Option<&str>) -> Result<String, Failure> {
         )
         .errno(e)
     })?;
+    // The kernel starts init from /.
+    let asked = asked.map(|path| format!("/{}", path.trim_start_matches('/')));
     let one;
-    let candidates: &[&str] = match asked {
+    let candidates: &[&str] = match &asked {
         Some(path) => {
-            one = [path];
+            one = [path.as_str()];
             &one
         }
         None => &DEFAULTS,
     };
     let mut reasons = Vec::new();
     for path in candidates {
-        match dir.check(path) {
+        match dir.check(path, 0) {
             Ok(()) => {
                 marker!("init", "init_found", path: str = *path);
                 return Ok((*path).to_owned());
@@ -86,22 +91,23 @@ impl Root {
         )
     }
 
-    /// Whether the kernel could execute this, as far as one can know without doing it.
-    fn check(&self, path: &str) -> Result<(), String> {
+    /// Whether the kernel could execute this, as far as one can know without doing it; `depth` counts the
+    /// interpreters of interpreters.
+    fn check(&self, path: &str, depth: u32) -> Result<(), String> {
+        if depth > MAX_INTERPRETERS {
+            return Err("needs an interpreter for its interpreter, and so on".into());
+        }
         let file = self.executable(path)?;
         let mut head = Vec::new();
         File::from(file)
             .take(HEAD as u64)
             .read_to_end(&mut head)
             .map_err(|e| format!("cannot be read: {e}"))?;
-        match interpreter(&head) {
-            Ok(None) => Ok(()),
-            Ok(Some(interpreter)) => match self.executable(&interpreter) {
-                Ok(_) => Ok(()),
-                Err(why) => Err(format!("needs the interpreter {interpreter}, which: {why}")),
-            },
-            Err(why) => Err(why),
-        }
+        let Some(interpreter) = interpreter(&head)? else {
+            return Ok(());
+        };
+        self.check(&interpreter, depth + 1)
+            .map_err(|why| format!("needs the interpreter {interpreter}, which: {why}"))
     }
 
     fn executable(&self, path: &str) -> Result<OwnedFd, String> {
@@ -195,7 +201,8 @@ mod tests {
     fn the_kernels_order_without_init() {
         let dir = tempfile::tempdir().unwrap();
         let me = fs::read(std::env::current_exe().unwrap()).unwrap();
-        file(dir.path(), "/lib64/ld-linux-x86-64.so.2", b"\x7fELF", 0o755);
+        let loader = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
+        file(dir.path(), "/lib64/ld-linux-x86-64.so.2", &loader, 0o755);
         file(dir.path(), "/bin/sh", &me, 0o755);
         assert_eq!(find(dir.path(), None).unwrap(), "/bin/sh");
         file(dir.path(), "/sbin/init", b"#!/bin/sh -e\n", 0o755);
@@ -205,7 +212,9 @@ mod tests {
     #[test]
     fn absolute_links_stay_inside() {
         let dir = tempfile::tempdir().unwrap();
-        file(dir.path(), "/usr/real", b"#!/usr/real\n", 0o755);
+        let loader = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
+        file(dir.path(), "/lib/loader", &loader, 0o755);
+        file(dir.path(), "/usr/real", b"#!/lib/loader\n", 0o755);
         fs::create_dir(dir.path().join("sbin")).unwrap();
         symlink("/usr/real", dir.path().join("sbin/init")).unwrap();
         assert_eq!(find(dir.path(), None).unwrap(), "/sbin/init");
@@ -228,9 +237,11 @@ mod tests {
         assert!(what(dir.path(), Some("/d")).contains("cannot run"));
         assert!(what(dir.path(), Some("/e")).contains("names no interpreter"));
         assert!(what(dir.path(), Some("/")).contains("directory"));
+        file(dir.path(), "/f", b"#!/f", 0o755);
+        assert!(what(dir.path(), Some("f")).contains("and so on"));
         let failure = find(dir.path(), None).unwrap_err();
         assert!(failure.what.contains("/sbin/init: No such file"));
-        assert!(failure.found.unwrap().ends_with("a b c d e"));
+        assert!(failure.found.unwrap().ends_with("a b c d e f"));
     }
 
     #[test]

@@ -215,16 +215,21 @@ impl Seen {
     /// How often an unchanged device is looked at nevertheless: somebody may be making a file system.
     const AGAIN: u32 = 8;
 
+    /// Whether this one can be passed over; if not, it is to be read now.
     fn skip(&mut self, device: &BlockDevice) -> bool {
-        let entry = self
-            .0
-            .entry(device.name.clone())
-            .or_insert((device.bytes, 0));
-        if entry.0 != device.bytes {
-            *entry = (device.bytes, 0);
+        match self.0.get_mut(&device.name) {
+            Some((bytes, looks)) if *bytes == device.bytes && *looks < Self::AGAIN => {
+                *looks += 1;
+                true
+            }
+            _ => false,
         }
-        entry.1 += 1;
-        entry.1 % Self::AGAIN != 1
+    }
+
+    /// It was read, and was not what is wanted. One that could not be read (its node comes a moment
+    /// after its entry in sysfs) is not noted, hence tried at the next look.
+    fn note(&mut self, device: &BlockDevice) {
+        self.0.insert(device.name.clone(), (device.bytes, 0));
     }
 }
 
@@ -232,8 +237,17 @@ fn look(spec: &RootSpec, seen: &mut Seen) -> Option<BlockDevice> {
     let devices = blockdev::list().unwrap_or_default();
     let found = if spec.needs_probe() {
         devices.into_iter().find(|device| {
-            !seen.skip(device)
-                && matches!(device.probe(), Ok(Some(sb)) if sb.mountable && spec.is_on(&sb))
+            if seen.skip(device) {
+                return false;
+            }
+            match device.probe() {
+                Ok(Some(sb)) if sb.mountable && spec.is_on(&sb) => true,
+                Ok(_) => {
+                    seen.note(device);
+                    false
+                }
+                Err(_) => false,
+            }
         })
     } else {
         devices

@@ -94,6 +94,10 @@ fn set_up(console: &mut Console) -> Vec<String> {
             }
         }
         for mount in LATE {
+            // Somebody put files there for us, which a mount would hide.
+            if mount.target == "/tmp" && has_entries("/tmp") {
+                continue;
+            }
             if let Err(failure) = mount.make() {
                 console.say(&format!("goes without: {}", failure.what));
             }
@@ -115,6 +119,10 @@ fn set_up(console: &mut Console) -> Vec<String> {
         }
     }
     problems
+}
+
+fn has_entries(dir: &str) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 fn remount_writable() -> Result<(), Errno> {
@@ -191,7 +199,7 @@ fn shell(supervisor: &mut Supervisor<'_>, console: &Console) {
 
 /// Runs the host's script and leaves its exit status for the host.
 fn script(supervisor: &mut Supervisor<'_>) -> Result<(), String> {
-    let mut stage = span!("init", "script");
+    let _stage = span!("init", "script");
     let output = Output::File(format!("{RESULTS}/script.log").into());
     let starts_itself = fs::read(SCRIPT).is_ok_and(|head| head.starts_with(b"#!"));
     let argv: Vec<String> = if starts_itself && is_executable(SCRIPT) {
@@ -202,9 +210,6 @@ fn script(supervisor: &mut Supervisor<'_>) -> Result<(), String> {
     let ending = supervisor
         .run_task(&argv, &output, None)
         .map_err(|e| format!("script: {e}"))?;
-    if !ending.is_good() {
-        stage.fail(ending.shell_status());
-    }
     marker!("init", "script_exit", status: i32 = ending.status, signal: i32 = ending.signal);
     fs::write(
         format!("{RESULTS}/script.status"),
@@ -257,7 +262,11 @@ fn finish(how: Stop, mut problems: Vec<String>, console: &Console) -> ! {
     let written = fs::File::options()
         .write(true)
         .open("/dev/console")
-        .and_then(|mut tty| tty.write_all(format!("\nbootmark-outcome: {outcome}\n").as_bytes()));
+        .and_then(|mut tty| {
+            tty.write_all(format!("\nbootmark-outcome: {outcome}\n").as_bytes())?;
+            // The machine must not be off before the last word is out.
+            Ok(rustix::termios::tcdrain(&tty)?)
+        });
     if let Err(e) = written {
         let _ = writeln!(io::stderr(), "no console for the outcome ({outcome}): {e}");
     }
