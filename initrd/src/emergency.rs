@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::newinit::is_executable;
 use crate::options::OnFailure;
 use crate::power::{self, Stop};
+use crate::signals;
 use crate::trace::{marker, span};
 use rustix::process::{Pid, WaitOptions, wait};
 use std::ffi::OsStr;
@@ -44,11 +45,12 @@ pub fn start_shell(prompt: &str) -> io::Result<Pid> {
         .env("PS1", prompt)
         .env("HOME", "/root")
         .env("PATH", PATH);
-    // SAFETY: the closure makes two system calls and nothing else, which is allowed between fork and
+    // SAFETY: the closure makes system calls and nothing else, which is allowed between fork and
     // exec; descriptor 0 is the terminal by then.
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;
+            signals::unblock_all();
             // 1: take it from whoever had it; a dead session leaves it behind now and then.
             if libc::ioctl(0, libc::TIOCSCTTY, 1) != 0 {
                 return Err(io::Error::last_os_error());

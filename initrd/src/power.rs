@@ -36,10 +36,12 @@ pub fn stop(how: Stop, console: &Console) {
     }
 }
 
-/// Ends all processes but this one (which has to be PID 1): SIGTERM and SIGCONT, then after `grace` SIGKILL.
+/// Ends all processes but this one (which has to be PID 1): SIGTERM, SIGHUP and SIGCONT, then after `grace` SIGKILL.
 /// Returns how many needed the latter.
 pub fn end_processes(grace: Duration) -> u32 {
     if every_process(Signal::TERM) {
+        // Interactive shells end with their terminal only; stopped ones have to run to end.
+        every_process(Signal::HUP);
         every_process(Signal::CONT);
         let until = Instant::now() + grace;
         while Instant::now() < until && reap_some() {

@@ -28,6 +28,17 @@ const STOPS: [(i32, Stop); 4] = [
     (libc::SIGUSR1, Stop::Halt),
 ];
 
+/// Unblocks everything, as programs expect to find it: the mask survives an exec. For the child's side of a
+/// fork; makes one system call.
+pub fn unblock_all() {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: sigemptyset() makes the set whole before sigprocmask() reads it.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
 impl Signals {
     /// Blocks them from here on; children have to unblock them before they execute anything.
     pub fn block() -> Signals {

@@ -3,6 +3,7 @@
 //! `std::process::Command` reports a number only once the program runs; a span that covers the start and
 //! names the process needs it before.
 
+use crate::signals;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -99,12 +100,7 @@ impl Program {
             rustix::stdio::dup2_stdin(&self.input)?;
             rustix::stdio::dup2_stdout(&self.output)?;
             rustix::stdio::dup2_stderr(&self.output)?;
-            // SAFETY: the set lives on this stack and is filled in before it is used.
-            unsafe {
-                let mut none = std::mem::zeroed();
-                libc::sigemptyset(&mut none);
-                libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-            }
+            signals::unblock_all();
             // Nothing to read means that the parent is gone, or gave up.
             match rustix::io::read(go.as_fd(), &mut [0_u8; 1])? {
                 0 => Err(Errno::CANCELED),
