@@ -30,6 +30,8 @@ extern crate self as markers;
 pub mod abi;
 pub mod decode;
 mod descriptor;
+#[cfg(feature = "elf")]
+pub mod elf;
 mod emit;
 mod macros;
 mod note;
