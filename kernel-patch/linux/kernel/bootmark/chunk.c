@@ -292,8 +292,8 @@ void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
 	}
 }
 
-/* Keeps an emptied chunk for its thread, if that makes sense. */
-static bool bootbuf_chunk_keep(struct bootbuf_chunk *chunk)
+/* Does it make sense to keep an emptied chunk for its thread? */
+static bool bootbuf_chunk_wanted(struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_task *bt = chunk->bt;
 
@@ -305,16 +305,19 @@ static bool bootbuf_chunk_keep(struct bootbuf_chunk *chunk)
 	/* A page is for threads that write next to nothing. */
 	if (chunk->npages < BOOTBUF_PAGES_SECOND && bt->grants > 1)
 		return false;
-	if (bt->nidle >= BOOTBUF_IDLE_MAX)
-		return false;
+	return bt->nidle < BOOTBUF_IDLE_MAX;
+}
+
+static void bootbuf_chunk_keep(struct bootbuf_chunk *chunk)
+{
+	lockdep_assert_held(&bootbuf.lock);
 
 	memset(bootbuf_chunk_header(chunk), 0, sizeof(struct bootbuf_packet));
 	chunk->gen++;
 	chunk->state = BOOTBUF_IDLE;
 	list_add_tail(&chunk->node, &bootbuf.idle);
-	list_add_tail(&chunk->idle, &bt->idle);
-	bt->nidle++;
-	return true;
+	list_add_tail(&chunk->idle, &chunk->bt->idle);
+	chunk->bt->nidle++;
 }
 
 /**
@@ -327,11 +330,18 @@ void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk)
 {
 	bool kept;
 
-	/* Still mapped: what its own thread writes there now is its own loss. */
-	memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
 	raw_spin_lock_irq(&bootbuf.lock);
-	kept = bootbuf_chunk_keep(chunk);
+	kept = bootbuf_chunk_wanted(chunk);
 	raw_spin_unlock_irq(&bootbuf.lock);
+	if (kept) {
+		/* Still mapped: what its thread writes there now is its own loss. */
+		memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
+		raw_spin_lock_irq(&bootbuf.lock);
+		kept = bootbuf_chunk_wanted(chunk);
+		if (kept)
+			bootbuf_chunk_keep(chunk);
+		raw_spin_unlock_irq(&bootbuf.lock);
+	}
 	if (!kept)
 		bootbuf_chunk_free(chunk);
 }
@@ -408,10 +418,10 @@ static u32 bootbuf_plan(struct bootbuf_task *bt)
 
 	if (bt->grants < 2)
 		npages = bt->grants ? BOOTBUF_PAGES_SECOND : BOOTBUF_PAGES_FIRST;
-	/* The fuller the pool, the smaller the portions. */
+	/* The fuller the pool, the smaller the portions; 1/4 of it is pinned. */
 	if (bootbuf.nr_free < bootbuf.npages / 2)
 		npages = min(npages, BOOTBUF_PAGES_SECOND);
-	if (bootbuf.nr_free < bootbuf.npages / 8)
+	if (bootbuf.nr_free < bootbuf.npages / 8 * 3)
 		npages = BOOTBUF_PAGES_FIRST;
 	return npages;
 }

@@ -401,7 +401,7 @@ u32 bootbuf_chain_end(const void *data, u32 size, u32 from)
 {
 	u32 pos = from, end = from;
 
-	while (pos <= size - BOOTBUF_RECORD_HEADER) {
+	while (pos + BOOTBUF_RECORD_HEADER <= size) {
 		u64 word = READ_ONCE(*(const u64 *)(data + pos));
 		u32 len = (word >> BOOTBUF_WORD_LEN_SHIFT) & 0xffff;
 

@@ -58,11 +58,17 @@ struct bootbuf_reader {
 /* There is one reader that may free chunks; bit 0 says that it is there. */
 static unsigned long bootbuf_consumer;
 
-/* Exact end of the content of @size octets in @reader's copy. */
+/*
+ * Makes the header fit the copy.  What a writer claimed behind the content of a
+ * sealed chunk it has claimed again in the next one.
+ */
 static void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size)
 {
-	u32 end = bootbuf_chain_end(buf, size, BOOTBUF_HEADER_SIZE);
+	u32 end = size;
 
+	if (header->seal != BOOTBUF_SEAL_OPEN)
+		end = min_t(u64, size, ALIGN(header->content_bits / 8, BOOTBUF_RECORD_ALIGN));
+	end = bootbuf_chain_end(buf, end, BOOTBUF_HEADER_SIZE);
 	header->content_bits = (u64)end * 8;
 	header->packet_bits = (u64)ALIGN(end, BOOTBUF_RECORD_ALIGN) * 8;
 }
@@ -203,11 +209,11 @@ static bool bootbuf_snapshot(struct bootbuf_reader *reader, const struct bootbuf
 	if (!valid)
 		return false;
 
+	bootbuf_fit_header(header, reader->buf, size);
 	header->ts_end = bootbuf_clock_read();
 	header->seal = BOOTBUF_SEAL_OPEN;
 	header->exit_code = 0;
 	header->seal_seq = 0;
-	bootbuf_fit_header(header, reader->buf, size);
 	return true;
 }
 
