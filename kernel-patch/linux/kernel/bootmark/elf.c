@@ -4,8 +4,6 @@
  * no file, take no lock and allocate nothing.  Every octet may be hostile; the
  * worst that a file gets is to have no markers.
  */
-#define pr_fmt(fmt) "bootmark: " fmt
-
 #include <linux/align.h>
 #include <linux/ctype.h>
 #include <linux/mm.h>
@@ -175,11 +173,11 @@ const char *bootmark_elf_locate(const struct elf64_phdr *phdrs,
 		return "its range is not a number of whole descriptors";
 	if (len / elf->stride > BOOTMARK_MAX_MARKERS)
 		return "it has too many markers";
-	if (elf->start % BOOTMARK_DESC_ALIGN)
-		return "its descriptors are not aligned";
 	elf->count = len / elf->stride;
 	if (!elf->count)
 		return NULL;
+	if (elf->start % BOOTMARK_DESC_ALIGN)
+		return "its descriptors are not aligned";
 
 	for (i = 0; i < phnum; i++) {
 		const struct elf64_phdr *ph = &phdrs[i];
