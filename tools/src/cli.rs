@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::io::{self, BufWriter, StdoutLock};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use anstream::{AutoStream, ColorChoice};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands;
+use crate::styles::Styles;
 use crate::units::parse_time;
 use crate::view::filter::{self, Pattern};
 
@@ -23,8 +24,23 @@ pub enum Exit {
     Nothing = 3,
 }
 
-/// Output that loses its colours when it goes to a file.
-pub type Output = BufWriter<AutoStream<StdoutLock<'static>>>;
+/// Standard output.
+#[derive(Debug)]
+pub struct Output {
+    writer: BufWriter<StdoutLock<'static>>,
+    /// What to write with.
+    pub styles: Styles,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
 
 const STATUSES: &str = "\
 Exit status:
@@ -64,6 +80,8 @@ enum Command {
     Summary(SummaryArgs),
     /// List the markers of files, or those that the running kernel knows
     List(ListArgs),
+    /// Check that a build kept its markers, and that the kernel can use them
+    Verify(VerifyArgs),
     /// Turn markers on, in all running and future processes
     Enable(RuleArgs),
     /// Turn markers off, in all running and future processes
@@ -207,7 +225,7 @@ pub fn main() -> ExitCode {
         // Whoever read the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("bootmark: {error:#}");
+            anstream::eprintln!("bootmark: {}", in_words(&error));
             ExitCode::FAILURE
         }
     }
@@ -219,6 +237,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::View(args) => commands::view::run(*args, &mut output()),
         Command::Summary(args) => commands::summary::run(&args, &mut output()),
         Command::List(args) => commands::list::run(&args, &mut output()),
+        Command::Verify(args) => commands::verify::run(&args, &mut output()),
         Command::Enable(args) => commands::rules::enable(&args),
         Command::Disable(args) => commands::rules::disable(&args),
         Command::Forget(args) => commands::rules::forget(&args),
@@ -229,7 +248,26 @@ fn run(command: Command) -> anyhow::Result<Exit> {
 }
 
 fn output() -> Output {
-    BufWriter::with_capacity(1 << 16, anstream::AutoStream::auto(io::stdout().lock()))
+    let stdout = io::stdout();
+    let coloured = AutoStream::choice(&stdout) != ColorChoice::Never;
+    Output {
+        writer: BufWriter::with_capacity(1 << 16, stdout.lock()),
+        styles: Styles::new(coloured),
+    }
+}
+
+/// An error with its causes, except those that its text names already.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words.push_str(": ");
+            words.push_str(&cause);
+        }
+    }
+    words
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -5,6 +5,7 @@ pub mod cli;
 mod commands;
 pub mod control;
 pub mod extract;
+pub mod styles;
 pub mod summary;
 pub mod trace;
 pub mod units;

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bootmark_tools::styles::Styles;
 use bootmark_tools::summary::collect;
 use bootmark_tools::trace::reader::Trace;
 use bootmark_tools::view::{json, text};
@@ -30,11 +31,11 @@ fn read(dir: &Path) -> Option<u64> {
     while let Some(event) = events.next_event() {
         count += 1;
         json::write(&mut sink, &event, &trace.meta.clock).unwrap();
-        text::write(&mut sink, &event, &trace.meta.clock).unwrap();
+        text::write(&mut sink, &event, &trace.meta.clock, &Styles::new(true)).unwrap();
     }
     let summary = collect(&trace, 3);
     assert_eq!(summary.events, count);
-    bootmark_tools::summary::text::write(&mut sink, &summary, 3).unwrap();
+    bootmark_tools::summary::text::write(&mut sink, &summary, 3, &Styles::new(true)).unwrap();
     Some(count)
 }
 

@@ -1,11 +1,14 @@
 //! `bootmark list`.
 
+use std::borrow::Cow;
+use std::fs;
 use std::io::Write;
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 use markers::abi;
 use markers::decode::{FieldInfo, Marker};
+use markers::elf;
 use serde_json::json;
 
 use crate::cli::{Exit, ListArgs, Output};
@@ -15,26 +18,64 @@ use crate::trace::marker::kind_name;
 /// One row: a marker, where it is, and what the kernel says of it.
 struct Row<'a> {
     marker: &'a Marker,
-    file: &'a str,
+    file: Cow<'a, str>,
     /// Event id and whether it is on, when the kernel knows it.
     known: Option<(u32, bool)>,
 }
 
 pub fn run(args: &ListArgs, out: &mut Output) -> Result<Exit> {
+    if args.system {
+        system(args.json, out)
+    } else {
+        files(args, out)
+    }
+}
+
+fn system(json: bool, out: &mut Output) -> Result<Exit> {
     let known = control::markers()?;
     let rows: Vec<Row<'_>> = known
         .iter()
         .map(|known| Row {
             marker: &known.marker,
             file: if known.path.is_empty() {
-                "[kernel]"
+                "[kernel]".into()
             } else {
-                &known.path
+                known.path.as_str().into()
             },
             known: Some((known.marker.id, known.enabled)),
         })
         .collect();
-    write(&rows, args.json, out)
+    write(&rows, json, out)
+}
+
+fn files(args: &ListArgs, out: &mut Output) -> Result<Exit> {
+    let mut modules = Vec::new();
+    let mut failed = false;
+    for path in &args.files {
+        let module = fs::read(path)
+            .map_err(anyhow::Error::from)
+            .and_then(|data| elf::read(&data).map_err(anyhow::Error::from));
+        match module {
+            Ok(Some(module)) => modules.push((path, module)),
+            Ok(None) => anstream::eprintln!("bootmark: {}: no markers", path.display()),
+            Err(error) => {
+                failed = true;
+                anstream::eprintln!("bootmark: {}: {error}", path.display());
+            }
+        }
+    }
+    let rows: Vec<Row<'_>> = modules
+        .iter()
+        .flat_map(|(path, module)| {
+            module.markers.iter().map(|marker| Row {
+                marker,
+                file: path.to_string_lossy(),
+                known: None,
+            })
+        })
+        .collect();
+    let exit = write(&rows, args.json, out)?;
+    Ok(if failed { Exit::Failed } else { exit })
 }
 
 fn write(rows: &[Row<'_>], json: bool, out: &mut Output) -> Result<Exit> {
@@ -105,7 +146,7 @@ fn write_table(rows: &[Row<'_>], out: &mut Output) -> Result<()> {
             kind_name(row.marker.kind()).to_owned(),
             row.marker.level().to_string(),
             fields.join(", "),
-            row.file.to_owned(),
+            row.file.to_string(),
         ];
         if let Some((_, enabled)) = row.known {
             cells.insert(0, if enabled { "on" } else { "off" }.to_owned());

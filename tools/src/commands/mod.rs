@@ -6,4 +6,5 @@ pub mod list;
 pub mod rules;
 pub mod status;
 pub mod summary;
+pub mod verify;
 pub mod view;

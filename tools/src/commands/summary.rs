@@ -15,7 +15,8 @@ pub fn run(args: &SummaryArgs, out: &mut Output) -> Result<Exit> {
         serde_json::to_writer_pretty(&mut *out, &summary)?;
         writeln!(out)?;
     } else {
-        text::write(out, &summary, args.top)?;
+        let styles = out.styles;
+        text::write(out, &summary, args.top, &styles)?;
     }
     out.flush()?;
     Ok(match (summary.damage.is_empty(), summary.events) {

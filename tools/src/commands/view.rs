@@ -21,6 +21,7 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
     };
     let clock = &trace.meta.clock;
     let mut events = trace.events();
+    let styles = out.styles;
     let mut shown = 0;
     while args.limit.is_none_or(|limit| shown < limit) {
         let Some(event) = events.next_event() else {
@@ -36,7 +37,7 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
         if args.json {
             json::write(out, &event, clock)?;
         } else {
-            text::write(out, &event, clock)?;
+            text::write(out, &event, clock, &styles)?;
         }
     }
     out.flush()?;

@@ -75,7 +75,8 @@ impl Processes {
         }
     }
 
-    /// Takes an event of the kernel: fork, exec and exit say something here.
+    /// Takes an event of the kernel: fork, exec and exit say something here. Threads have them too;
+    /// those of the first thread are the process's.
     pub fn kernel_event(&mut self, event: &Event<'_>) {
         let number = |name: &str| match field(event, name)? {
             Value::Unsigned(value) => u32::try_from(value).ok(),
@@ -84,9 +85,12 @@ impl Processes {
         };
         match event.marker.full_name.as_str() {
             "kernel:sched_process_fork" => {
-                let Some(pid) = number("child_pid") else {
+                let (Some(pid), tid) = (number("child_pid"), number("child_tid")) else {
                     return;
                 };
+                if tid.is_some_and(|tid| tid != pid) {
+                    return;
+                }
                 let ppid = number("parent_pid");
                 let comm = text(event, "comm").unwrap_or_default();
                 if let Some(process) = self.new_process(pid, Some(event.ns)) {
@@ -102,7 +106,6 @@ impl Processes {
                 }
             }
             "kernel:sched_process_exit" => {
-                // Threads end too; only the first thread's end is the process's.
                 let (Some(pid), tid) = (number("pid"), number("tid")) else {
                     return;
                 };
@@ -158,6 +161,12 @@ impl Processes {
                 .wait_status
                 .map(|status| WaitStatus(status).to_string());
         }
+        const KTHREADD: u32 = 2;
+        self.list.retain(|process| {
+            let kernel =
+                process.pid == KTHREADD || matches!(process.ppid, None | Some(0 | KTHREADD));
+            process.events != 0 || process.program.contains('/') || !kernel
+        });
         self.list.sort_by_key(|process| process.start_ns);
         self.list
     }

@@ -2,17 +2,13 @@
 
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::Summary;
-use super::processes::Process;
 use super::spans::{Span, Stage};
+use crate::styles::Styles;
 use crate::units::{Duration, Seconds};
 use crate::view::text::Printable;
-
-const HEAD: Style = Style::new().bold();
-const BAD: Style = AnsiColor::Red.on_default();
 
 /// Stages of one parent that are shown at most, and how deep.
 const MAX_SIBLINGS: usize = 40;
@@ -24,32 +20,39 @@ const FIELDS_WIDTH: usize = 60;
 ///
 /// # Errors
 /// When the output refuses.
-pub fn write(out: &mut impl Write, summary: &Summary, top: usize) -> io::Result<()> {
-    head(out, summary)?;
+pub fn write(
+    out: &mut impl Write,
+    summary: &Summary,
+    top: usize,
+    styles: &Styles,
+) -> io::Result<()> {
+    head(out, summary, styles)?;
     if summary.events == 0 {
         return nothing(out);
     }
-    pid1(out, summary)?;
-    spans(out, "Slowest spans", &summary.slowest_spans)?;
+    pid1(out, summary, styles)?;
+    spans(out, "Slowest spans", &summary.slowest_spans, styles)?;
     if summary.initcalls != 0 {
         let title = format!(
             "Slowest of {} initcalls ({} in all)",
             summary.initcalls,
             Duration(summary.initcalls_ns)
         );
-        spans(out, &title, &summary.slowest_initcalls)?;
+        spans(out, &title, &summary.slowest_initcalls, styles)?;
     }
-    processes(out, summary, top)?;
-    losses(out, summary)?;
+    processes(out, summary, top, styles)?;
+    losses(out, summary, styles)?;
+    let bad = styles.bad;
     for damage in &summary.damage {
-        writeln!(out, "{BAD}damaged{BAD:#}: {damage}")?;
+        writeln!(out, "{bad}damaged{bad:#}: {damage}")?;
     }
     Ok(())
 }
 
-fn head(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn head(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+    let name = styles.name;
     let machine = &summary.machine;
-    writeln!(out, "{HEAD}Boot {}{HEAD:#}", summary.boot_id)?;
+    writeln!(out, "{name}Boot {}{name:#}", summary.boot_id)?;
     if !machine.release.is_empty() {
         writeln!(
             out,
@@ -59,7 +62,11 @@ fn head(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             Printable(machine.arch.as_bytes())
         )?;
     }
-    let bad = if summary.lost == 0 { Style::new() } else { BAD };
+    let bad = if summary.lost == 0 {
+        Styles::default().bad
+    } else {
+        styles.bad
+    };
     let threads = summary.streams.len();
     writeln!(
         out,
@@ -75,7 +82,7 @@ fn head(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         )?;
     }
     if let Some(ns) = summary.pid1.exec_ns.or(summary.pid1.first_event_ns) {
-        writeln!(out, "  {HEAD}time to PID 1   {} s{HEAD:#}", Seconds(ns))?;
+        writeln!(out, "  {name}time to PID 1   {} s{name:#}", Seconds(ns))?;
     }
     Ok(())
 }
@@ -90,12 +97,13 @@ match, `bootmark list --system` the markers there are."
     )
 }
 
-fn pid1(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn pid1(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+    let name = styles.name;
     let pid1 = &summary.pid1;
     let Some(first) = pid1.first_event_ns else {
         return writeln!(out, "\nPID 1 recorded nothing.");
     };
-    writeln!(out, "\n{HEAD}PID 1{HEAD:#}")?;
+    writeln!(out, "\n{name}PID 1{name:#}")?;
     if let Some(exec) = pid1.exec_ns {
         writeln!(out, "  executed by the kernel at {} s", Seconds(exec))?;
     }
@@ -167,11 +175,12 @@ fn write_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
     Ok(())
 }
 
-fn spans(out: &mut impl Write, title: &str, spans: &[Span]) -> io::Result<()> {
+fn spans(out: &mut impl Write, title: &str, spans: &[Span], styles: &Styles) -> io::Result<()> {
+    let name = styles.name;
     if spans.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{HEAD}{title}{HEAD:#}")?;
+    writeln!(out, "\n{name}{title}{name:#}")?;
     let mut table = table(&["duration", "begin", "who", "span"], &[0, 1]);
     for span in spans {
         let who = Printable(span.who.as_bytes()).to_string();
@@ -190,15 +199,19 @@ fn spans(out: &mut impl Write, title: &str, spans: &[Span]) -> io::Result<()> {
     write_table(out, &table)
 }
 
-fn processes(out: &mut impl Write, summary: &Summary, top: usize) -> io::Result<()> {
-    let all = &summary.processes;
-    let ran = |process: &&Process| process.events != 0 || process.program.contains('/');
-    let shown: Vec<&Process> = all.iter().filter(ran).collect();
+fn processes(
+    out: &mut impl Write,
+    summary: &Summary,
+    top: usize,
+    styles: &Styles,
+) -> io::Result<()> {
+    let name = styles.name;
+    let shown = &summary.processes;
     if shown.is_empty() {
         return Ok(());
     }
     let limit = top.saturating_mul(4);
-    writeln!(out, "\n{HEAD}Processes{HEAD:#}")?;
+    writeln!(out, "\n{name}Processes{name:#}")?;
     let mut table = table(
         &[
             "start", "pid", "parent", "ran for", "events", "program", "end",
@@ -236,12 +249,13 @@ fn processes(out: &mut impl Write, summary: &Summary, top: usize) -> io::Result<
     Ok(())
 }
 
-fn losses(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn losses(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+    let name = styles.name;
     let left_out = &summary.left_out;
     if summary.lost == 0 && left_out.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{HEAD}Lost{HEAD:#}")?;
+    writeln!(out, "\n{name}Lost{name:#}")?;
     for (count, what) in [
         (
             summary.lost.saturating_sub(left_out.lost()),

@@ -3,100 +3,101 @@
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
+
 use bootbuf::abi::STREAM_CPU;
 use markers::abi::{HINT_ERRNO, HINT_HEX, HINT_NSECS, HINT_SIZE};
 use markers::decode::{FieldInfo, Kind, Value};
 
 use super::{is_begin_field, span_begin};
+use crate::styles::Styles;
 use crate::trace::clock::Clock;
 use crate::trace::layout;
 use crate::trace::reader::Event;
 use crate::units::{Duration, Octets, Seconds, errno_name};
 
-const TIME: Style = AnsiColor::Green.on_default();
-const WHO: Style = AnsiColor::Yellow.on_default();
-const NAME: Style = Style::new().bold();
-const FAILED: Style = AnsiColor::Red.on_default();
-
-/// Writes an event as a line; the escape sequences in it are for `anstream` to take out.
+/// Writes an event as a line.
 ///
 /// # Errors
 /// When the output refuses.
-pub fn write(out: &mut impl Write, event: &Event<'_>, clock: &Clock) -> io::Result<()> {
+pub fn write(
+    out: &mut impl Write,
+    event: &Event<'_>,
+    clock: &Clock,
+    styles: &Styles,
+) -> io::Result<()> {
     let header = event.header;
-    write!(out, "{TIME}[{:>13}]{TIME:#} ", Seconds(event.ns))?;
+    let Styles {
+        time,
+        who,
+        name,
+        bad,
+    } = styles;
+    write!(out, "{time}[{:>13}]{time:#} ", Seconds(event.ns))?;
     if header.stream_id == STREAM_CPU {
-        write!(
-            out,
-            "{WHO}{:>6} {:<15}{WHO:#}",
-            "-",
-            format!("[cpu {}]", header.cpu)
-        )?;
+        let cpu = format!("[cpu {}]", header.cpu);
+        write!(out, "{who}{:>6} {cpu:<15}{who:#}", "-")?;
     } else {
         let comm = Printable(layout::comm(&header.comm).as_bytes()).to_string();
-        write!(out, "{WHO}{:>6} {comm:<15}{WHO:#}", header.tid)?;
+        write!(out, "{who}{:>6} {comm:<15}{who:#}", header.tid)?;
     }
-    let kind = match event.marker.kind() {
-        Kind::SpanBegin => " begin",
-        Kind::SpanEnd => " end",
-        Kind::Instant | Kind::Counter => "",
-    };
-    let fields = fields(event, clock);
-    writeln!(
-        out,
-        " {NAME}{}{NAME:#}{kind}{fields}",
-        event.marker.full_name
-    )
-}
-
-/// The fields in braces with a blank before them, or nothing.
-fn fields(event: &Event<'_>, clock: &Clock) -> String {
-    let mut parts = Vec::new();
+    write!(out, " {name}{}{name:#}", event.marker.full_name)?;
+    let end = event.marker.kind() == Kind::SpanEnd;
+    match event.marker.kind() {
+        Kind::SpanBegin => out.write_all(b" begin")?,
+        Kind::SpanEnd => out.write_all(b" end")?,
+        Kind::Instant | Kind::Counter => {}
+    }
+    let mut between = " {";
     if let Some(begin) = span_begin(event) {
-        parts.push(Duration(clock.span_ns(begin, event.timestamp)).to_string());
+        write!(
+            out,
+            "{between}{}",
+            Duration(clock.span_ns(begin, event.timestamp))
+        )?;
+        between = ", ";
     }
-    for_each_field(event, |field, value| {
+    for (field, value) in event.marker.decode(event.payload).flatten() {
+        if is_silent(event, end, &field, value) {
+            continue;
+        }
         let failed = field.hint == HINT_ERRNO && value != Value::Signed(0);
-        let style = if failed { FAILED } else { Style::new() };
+        let style = if failed { *bad } else { Style::new() };
         let shown = ShownValue {
-            field,
+            field: &field,
             value,
             clock,
         };
-        parts.push(format!("{style}{}={shown}{style:#}", field.name));
-    });
-    if parts.is_empty() {
-        String::new()
-    } else {
-        format!(" {{{}}}", parts.join(", "))
+        write!(out, "{between}{style}{}={shown}{style:#}", field.name)?;
+        between = ", ";
     }
+    out.write_all(if between == ", " { b"}\n" } else { b"\n" })
 }
 
 /// The fields without colours and braces.
 pub fn plain_fields(event: &Event<'_>, clock: &Clock) -> String {
-    let mut parts = Vec::new();
-    for_each_field(event, |field, value| {
+    let end = event.marker.kind() == Kind::SpanEnd;
+    let mut text = String::new();
+    for (field, value) in event.marker.decode(event.payload).flatten() {
+        if is_silent(event, end, &field, value) {
+            continue;
+        }
+        let between = if text.is_empty() { "" } else { ", " };
         let shown = ShownValue {
-            field,
+            field: &field,
             value,
             clock,
         };
-        parts.push(format!("{}={shown}", field.name));
-    });
-    parts.join(", ")
+        // Writing to a string does not fail.
+        let _ = write!(text, "{between}{}={shown}", field.name);
+    }
+    text
 }
 
-/// The fields that are worth a word: where a span began shows as its duration, and that it did not
-/// fail goes without saying.
-fn for_each_field(event: &Event<'_>, mut show: impl FnMut(&FieldInfo<'_>, Value<'_>)) {
-    let end = event.marker.kind() == Kind::SpanEnd;
-    for (field, value) in event.marker.decode(event.payload).flatten() {
-        let good = end && field.name == "ret" && value == Value::Signed(0);
-        if !good && !is_begin_field(event, &field) {
-            show(&field, value);
-        }
-    }
+/// Whether a field is not worth a word: where a span began shows as its duration, and that it did
+/// not fail goes without saying.
+fn is_silent(event: &Event<'_>, end: bool, field: &FieldInfo<'_>, value: Value<'_>) -> bool {
+    end && (is_begin_field(event, field) || field.name == "ret" && value == Value::Signed(0))
 }
 
 /// A value as its hint says.
