@@ -8,13 +8,15 @@
 //! | [`sys`] | both: the three system calls |
 //!
 //! `no_std`; the writer allocates nothing. Linux on x86-64 only.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "stand-in")), no_std)]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("bootbuf is for x86_64-unknown-linux-gnu");
 
 pub mod abi;
 pub mod reader;
+#[cfg(feature = "stand-in")]
+pub mod stand_in;
 pub mod sys;
 pub mod writer;
 

@@ -10,9 +10,7 @@ use rustix::io::Errno;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 use zerocopy::IntoBytes;
 
-use crate::abi::{
-    IOC_ACK, NR_BOOTBUF_OPEN, NR_BOOTBUF_RESERVE, NR_MARKER_CTL, OpenArgs, ReserveArgs,
-};
+use crate::abi::{IOC_ACK, NR_BOOTBUF_OPEN, NR_MARKER_CTL, OpenArgs, ReserveArgs};
 
 const NR_IOCTL: usize = 16;
 
@@ -71,18 +69,17 @@ pub unsafe fn marker_ctl(op: u32, args: &mut [u8]) -> Result<usize, Errno> {
 /// Errors: `ENOSPC` no room now, `ENODEV` no pool, `ENOMEM` no address space, `EPERM` not allowed,
 /// `EINVAL`, `ENOSYS` without the patch.
 pub fn reserve(args: &mut ReserveArgs) -> Result<(), Errno> {
-    let bytes = args.as_mut_bytes();
-    // SAFETY: the structure is valid for reading and writing; the call only ever adds mappings
-    // and changes memory that it handed out itself.
-    unsafe {
-        syscall(
-            NR_BOOTBUF_RESERVE,
-            bytes.as_mut_ptr() as usize,
-            bytes.len(),
-            0,
-        )?
-    };
-    Ok(())
+    #[cfg(feature = "stand-in")]
+    return crate::stand_in::reserve(args);
+    #[cfg(not(feature = "stand-in"))]
+    {
+        let bytes = args.as_mut_bytes();
+        let nr = crate::abi::NR_BOOTBUF_RESERVE;
+        // SAFETY: the structure is valid for reading and writing; the call only ever adds mappings
+        // and changes memory that it handed out itself.
+        unsafe { syscall(nr, bytes.as_mut_ptr() as usize, bytes.len(), 0)? };
+        Ok(())
+    }
 }
 
 /// `bootbuf_open(args, size)`: a descriptor to read packets from; `flags` are

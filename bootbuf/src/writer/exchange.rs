@@ -83,18 +83,31 @@ pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
     None
 }
 
-/// Takes back a claim in a chunk that was sealed under it, and claims elsewhere.
+/// What a claim is worth in a chunk that was sealed just before it or just after.
+///
+/// Both happen in a signal handler that interrupted the claim. The seal leaves the end of what it
+/// counted in `pos`, and nobody moves it behind that: who stores a position after the seal claimed
+/// before it. So the record counts if it lies before `pos`, and is written elsewhere if not.
 ///
 /// # Safety
 ///
-/// `record` must be the word that was claimed with `word`.
+/// `record` must be the word in `chunk` that was claimed with `word`.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn claim_again(record: *mut u8, word: u64) -> Option<Claimed> {
-    // SAFETY: the caller's promise. An exchange, as the chunk may have been freed, wiped and used
-    // again by a handler that ran for long.
-    unsafe { exchange_word(record, word, 0) };
-    claim_slow(word)
+pub(super) unsafe fn settle(
+    chunk: *const ChunkCtl,
+    record: *mut u8,
+    word: u64,
+    timestamp: u64,
+) -> Option<Claimed> {
+    // SAFETY: the caller's promise.
+    let counted = unsafe { position(chunk) }.load(Ordering::Relaxed) as usize;
+    if record as usize - chunk as usize >= counted {
+        return claim_slow(word);
+    }
+    // SAFETY: 8 octets behind the word, inside the claimed record.
+    unsafe { record.add(8).cast::<u64>().write(timestamp) };
+    NonNull::new(record).map(|record| (record, timestamp))
 }
 
 /// Counts an event whose length no record can have.
@@ -212,27 +225,29 @@ impl Chunk<'_> {
             if end > room {
                 if room != 0 && at > hint {
                     // So that the next one need not walk here again.
-                    self.pos.store(at as u32, Ordering::Relaxed);
+                    // Unless somebody was here meanwhile: a seal's word must stand.
+                    let (hint, at) = (hint as u32, at as u32);
+                    let _ =
+                        self.pos
+                            .compare_exchange(hint, at, Ordering::Relaxed, Ordering::Relaxed);
                 }
                 return None;
             }
             let timestamp = self.now()?;
             // SAFETY: `end` is at most the size of the chunk, positions are multiples of 8.
-            let seen = unsafe {
-                let record = self.start.add(at as usize);
-                let seen = exchange_word(record, 0, word);
-                if seen == 0 && self.room() == 0 {
-                    // Sealed between the last two looks at it.
-                    exchange_word(record, word, 0);
-                    return None;
-                }
-                if seen == 0 {
-                    record.add(8).cast::<u64>().write(timestamp);
-                    self.pos.store(end as u32, Ordering::Relaxed);
-                    return NonNull::new(record).map(|record| (record, timestamp));
-                }
-                seen
-            };
+            let record = unsafe { self.start.add(at as usize) };
+            // SAFETY: as above.
+            let seen = unsafe { exchange_word(record, 0, word) };
+            if seen == 0 && self.room() == 0 {
+                // SAFETY: `record` was just claimed.
+                return unsafe { settle(self.start.cast(), record, word, timestamp) };
+            }
+            if seen == 0 {
+                // SAFETY: 8 octets behind the word, inside the claimed record.
+                unsafe { record.add(8).cast::<u64>().write(timestamp) };
+                self.pos.store(end as u32, Ordering::Relaxed);
+                return NonNull::new(record).map(|record| (record, timestamp));
+            }
             let len = (seen & !WORD_COMMITTED) >> WORD_LEN_SHIFT;
             let next = at + padded_len(seen & !WORD_COMMITTED);
             if len < RECORD_HEADER as u64 || next > self.room() {

@@ -16,10 +16,10 @@
 //! never go backwards along a chunk; if it fails, the clock is read again.
 //!
 //! `limit` is looked at twice. Before the claim it says whether there is room (it is 0 when the chunk
-//! is sealed, was wiped by fork, or wants another clock). After the claim it says whether the chunk
-//! was sealed by a handler in between, in which case the kernel has taken its content already and the
-//! record is written again elsewhere. Once the claim is seen to stand in an open chunk, the seal
-//! counts it in, and the commit may come later: sealed chunks stay mapped.
+//! is sealed, was wiped by fork, or wants another clock). After the claim it says whether a handler had
+//! the chunk sealed in between, and then `pos` says whether the seal counted the record in; if not, it
+//! is claimed again elsewhere. A record that was counted in may be committed after the seal: sealed
+//! chunks stay mapped.
 //!
 //! fork in the middle (in a handler) leaves the child with a private page of zeros in place of the
 //! chunk: it either sees `limit` 0 and asks for its own, or ends a write that nobody reads.
@@ -121,8 +121,8 @@ fn claim_fast(word: u64) -> Option<Claimed> {
         return exchange::claim_slow(word);
     }
     if limit.load(Ordering::Relaxed) == 0 {
-        // SAFETY: as above; the memory is this thread's whatever became of the chunk.
-        return unsafe { exchange::claim_again(record, word) };
+        // SAFETY: just claimed; the memory is this thread's whatever became of the chunk.
+        return unsafe { exchange::settle(chunk, record, word, timestamp) };
     }
     // SAFETY: 8 octets behind the word, inside the claimed record.
     unsafe { record.add(8).cast::<u64>().write(timestamp) };
