@@ -34,6 +34,10 @@
 #error "bootmark.h is for 64-bit x86 Linux"
 #endif
 
+#if !__has_attribute(retain)
+#error "bootmark.h needs gcc 11, clang 13 or later"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -414,7 +418,7 @@ extern void bm__wrong_field(void) __attribute__((error(BM__WRONG_FIELD)));
 	struct { char bm__any; BM__EACH_##n(BM__TAKE_MEMBER, 0, __VA_ARGS__) } var##_names; \
 	(void)sizeof(var##_names); \
 	static struct bootmark_desc var \
-		__attribute__((section(BOOTMARK_SECTION), used)) = { \
+		__attribute__((section(BOOTMARK_SECTION), used, retain)) = { \
 		.size = BOOTMARK_DESC_SIZE, \
 		.abi_major = BOOTMARK_ABI_MAJOR, \
 		.abi_minor = BOOTMARK_ABI_MINOR, \
@@ -433,13 +437,13 @@ extern void bm__wrong_field(void) __attribute__((error(BM__WRONG_FIELD)));
 
 /*
  * Emits no instruction.  The ELF note that locates the module's descriptors: once in
- * an object by .ifndef, once in a module by its COMDAT group, and kept as long as the
- * code of a marker is, by a relocation that does nothing.
+ * an object by .ifndef, once in a module by its COMDAT group.  Linkers keep note ("R")
+ * and descriptors (retain) whether or not something refers to them.
  */
 #define BM__NOTE() \
 	__asm__ __volatile__( \
 		".ifndef __bootmark_note\n" \
-		".pushsection .note.bootmark,\"aG\",@note,__bootmark_note,comdat\n" \
+		".pushsection .note.bootmark,\"aGR\",@note,__bootmark_note,comdat\n" \
 		".balign 4\n" \
 		".hidden __bootmark_note\n" \
 		".weak __bootmark_note\n" \
@@ -458,8 +462,7 @@ extern void bm__wrong_field(void) __attribute__((error(BM__WRONG_FIELD)));
 		".quad __stop_linkme_BOOTMARK - .\n" \
 		".size __bootmark_note, . - __bootmark_note\n" \
 		".popsection\n" \
-		".endif\n" \
-		".reloc ., R_X86_64_NONE, __bootmark_note\n")
+		".endif\n")
 
 /* Goes to @label when the kernel has turned the marker on. */
 #define BM__TEST(desc, label) \

@@ -26,8 +26,7 @@ fn write<P: Payload>(marker: &'static Descriptor, payload: P) -> u64 {
         // Turned off since the caller looked.
         return 0;
     }
-    let Some(mut claim) =
-        bootbuf::claim(state >> abi::STATE_ID_SHIFT, RECORD_HEADER + payload.size())
+    let Some(mut claim) = claim(state >> abi::STATE_ID_SHIFT, RECORD_HEADER + payload.size())
     else {
         return 0;
     };
@@ -36,6 +35,17 @@ fn write<P: Payload>(marker: &'static Descriptor, payload: P) -> u64 {
     let timestamp = claim.timestamp();
     claim.commit();
     timestamp
+}
+
+#[cfg(not(feature = "dylib"))]
+use bootbuf::claim;
+
+/// The thread-local variable of the writer is that of one module; generic code, like [`write`], may be
+/// compiled in another.
+#[cfg(feature = "dylib")]
+#[inline(never)]
+fn claim(id: u32, len: usize) -> Option<bootbuf::Claim> {
+    bootbuf::claim(id, len)
 }
 
 const RECORD_HEADER: usize = bootbuf::abi::RECORD_HEADER;

@@ -19,8 +19,13 @@
 //! marker on by writing its state word. On a kernel without Bootmark nothing ever does: there is
 //! nothing to initialise, and nothing to fail.
 //!
-//! The crate is `no_std`, allocates nothing and starts nothing. Features: `std` (the default) takes the
-//! errno of `std::io::Error`; `elf` reads markers from ELF files, for tools.
+//! The crate is `no_std`, allocates nothing and starts nothing. Features:
+//!
+//! - `std` (the default) takes the errno of `std::io::Error`;
+//! - `c` adds what `bootmark.h` calls, for the parts in C of a Rust program;
+//! - `dylib` makes markers work in crates that are linked as a Rust dylib (a cdylib needs nothing): the
+//!   statics of a dylib may be those of another module, which two instructions cannot reach;
+//! - `elf` reads markers from ELF files, for tools.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 
 // The examples of the documentation name the crate as users do.
@@ -28,6 +33,8 @@
 extern crate self as markers;
 
 pub mod abi;
+#[cfg(feature = "c")]
+pub mod c;
 pub mod decode;
 mod descriptor;
 #[cfg(feature = "elf")]

@@ -145,6 +145,7 @@ macro_rules! __descriptor {
 /// In assembly, because the compiler keeps the load of an atomic apart from the comparison, which is
 /// one instruction and one register more, and because it may move or merge a load that is no atomic.
 #[doc(hidden)]
+#[cfg(not(feature = "dylib"))]
 #[macro_export]
 macro_rules! __enabled {
     ($descriptor:ident) => {{
@@ -163,6 +164,18 @@ macro_rules! __enabled {
         }
         enabled
     }};
+}
+
+#[doc(hidden)]
+#[cfg(feature = "dylib")]
+#[macro_export]
+macro_rules! __enabled {
+    ($descriptor:ident) => {
+        $descriptor
+            .state
+            .load(::core::sync::atomic::Ordering::Relaxed)
+            != 0
+    };
 }
 
 #[doc(hidden)]

@@ -7,12 +7,12 @@ use crate::abi;
 /// Emits no instruction, but puts the note into the object file that the calling code ends up in.
 ///
 /// The note travels in a COMDAT group, so a module has it once however many of its objects hold
-/// markers, and the `.ifndef` keeps it single within an object. The R_X86_64_NONE relocation ties its
-/// life to the code of the marker: --gc-sections drops the note together with the last marker, and
-/// not before. `__start_` and `__stop_` are made by the linker; hidden, they are those of
-/// the module itself, and the differences are known at link time. They are weak for the one case in
-/// which a module has markers' code but no descriptor: a generic function of a Rust dylib, instantiated
-/// elsewhere. There both are zero, and the array is empty.
+/// markers, and the `.ifndef` keeps it single within an object. Descriptors are `#[used]`, so linkers
+/// keep them when nothing refers to them, and `R` (SHF_GNU_RETAIN) is the same for the note. `__start_`
+/// and `__stop_` are made by the linker; hidden, they are those of the module itself, and the differences
+/// are known at link time. They are weak for the one case in which a module has markers' code but no
+/// descriptor: generic functions of a Rust dylib, compiled in the dylib's users. There both are zero,
+/// and the array is empty. bootmark.h has the same in C, and the two meet in programs of both languages.
 #[inline(always)]
 #[expect(
     named_asm_labels,
@@ -23,7 +23,7 @@ pub fn emit_note() {
     unsafe {
         asm!(
             ".ifndef __bootmark_note",
-            ".pushsection .note.bootmark,\"aG\",@note,__bootmark_note,comdat",
+            ".pushsection .note.bootmark,\"aGR\",@note,__bootmark_note,comdat",
             ".balign 4",
             ".hidden __bootmark_note",
             ".weak __bootmark_note",
@@ -42,7 +42,6 @@ pub fn emit_note() {
             ".size __bootmark_note, . - __bootmark_note",
             ".popsection",
             ".endif",
-            ".reloc ., R_X86_64_NONE, __bootmark_note",
             owner_size = const abi::NOTE_OWNER.len() + 1,
             payload_size = const size_of::<abi::Note>(),
             note_type = const abi::NOTE_TYPE,
