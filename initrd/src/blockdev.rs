@@ -98,6 +98,9 @@ pub fn describe_all() -> String {
             let all: Vec<_> = devices.iter().map(BlockDevice::describe).collect();
             all.join(", ")
         }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            "no block device, since this kernel knows none (CONFIG_BLOCK)".to_owned()
+        }
         Err(e) => format!("no list of block devices: /sys/class/block: {e}"),
     }
 }

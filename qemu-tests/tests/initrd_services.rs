@@ -1,0 +1,197 @@
+//! The demo image's services as `bootmark-stage2` runs them, and the ways in which it ends.
+
+use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::qemu::Ending;
+use std::fs;
+
+fn guest() -> Guest {
+    Guest::new().append("loglevel=4")
+}
+
+#[track_caller]
+fn says(outcome: &Outcome, words: &[&str]) {
+    for word in words {
+        assert!(
+            outcome.console.contains(word),
+            "the console does not say `{word}`:\n{}",
+            outcome.console
+        );
+    }
+}
+
+/// The value of a line `key value` that the script printed.
+#[track_caller]
+fn value<'a>(outcome: &'a Outcome, key: &str) -> &'a str {
+    outcome
+        .script_log
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+        .unwrap_or_else(|| panic!("no `{key}` in:\n{}", outcome.script_log))
+        .trim()
+}
+
+#[test]
+fn services_run_in_order_and_in_parallel() {
+    let outcome = guest()
+        .script(
+            "le64() { od -A n -t u8 \"$1\"; }\n\
+             echo threads $(cat /run/bootmark/svc-threads.count)\n\
+             echo c $(cat /run/bootmark/svc-c.count)\n\
+             echo killed $(le64 /run/bootmark/svc-killed.count)\n\
+             echo crash $(le64 /run/bootmark/svc-crash.count)\n\
+             echo after-fail $(cat /run/bootmark/after-fail)\n\
+             echo inventory $(grep -c : /run/bootmark/inventory)\n\
+             echo logged $(grep -c inventory: /run/bootmark/messages)\n\
+             echo syslogd $(pidof syslogd)\n\
+             echo root $(grep ' / ' /proc/mounts | grep -v rootfs | cut -d' ' -f4)\n\
+             echo host $(hostname)\n\
+             echo blocked $(awk '/SigBlk/ { print $2 }' /proc/self/status)\n\
+             echo path $PATH\n\
+             echo me $(id -u)\n\
+             exit 7\n",
+        )
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.script_status, Some(7));
+    says(
+        &outcome,
+        &[
+            "service fail failed: exit status 3",
+            "service needs-fail is skipped: fail failed",
+            "service killed failed: SIGKILL at its limit of 0.",
+            "service crash failed: SIGSEGV",
+            "services: 6 done, 1 running, 3 failed, 1 skipped",
+        ],
+    );
+    assert!(!outcome.console.contains("this must not be seen"));
+    assert_eq!(value(&outcome, "threads"), "2010");
+    assert_eq!(value(&outcome, "c"), "506");
+    assert_eq!(value(&outcome, "crash"), "300");
+    assert!(value(&outcome, "killed").parse::<u64>().unwrap() > 10);
+    assert_eq!(value(&outcome, "after-fail"), "ran");
+    assert!(value(&outcome, "inventory").parse::<u32>().unwrap() >= 6);
+    assert_eq!(value(&outcome, "logged"), "1");
+    assert!(value(&outcome, "syslogd").parse::<u32>().is_ok());
+    assert!(value(&outcome, "root").starts_with("rw"));
+    assert_eq!(value(&outcome, "host"), "bootmark");
+    assert_eq!(value(&outcome, "blocked"), "0000000000000000");
+    assert_eq!(value(&outcome, "path"), "/usr/sbin:/usr/bin:/sbin:/bin");
+    assert_eq!(value(&outcome, "me"), "0");
+}
+
+#[test]
+fn a_read_only_root_is_made_writable() {
+    let outcome = guest()
+        .append("ro rootflags=noatime bootmark.services=no bootmark.extract=no")
+        .script("echo root $(grep ' / ' /proc/mounts | grep -v rootfs | cut -d' ' -f4)")
+        .boot()
+        .unwrap();
+    let root = value(&outcome, "root");
+    assert!(root.starts_with("rw,noatime"), "{root}");
+}
+
+#[test]
+fn orphans_are_reaped() {
+    let outcome = guest()
+        .append("bootmark.services=no bootmark.extract=no")
+        .script(
+            "for i in 1 2 3 4 5; do (sleep 0.1 &); done\n\
+             sleep 1\n\
+             echo zombies $(ps -o stat | grep -c ^Z)\n",
+        )
+        .boot()
+        .unwrap();
+    assert_eq!(value(&outcome, "zombies"), "0");
+}
+
+#[test]
+fn a_missing_extractor_is_a_failed_boot() {
+    let outcome = guest()
+        .append("bootmark.services=no")
+        .without("usr/bin/bootmark")
+        .run()
+        .unwrap();
+    assert_eq!(outcome.ending, Ending::PowerOff);
+    assert_eq!(
+        outcome.reported().unwrap(),
+        Err("no extractor: /usr/bin/bootmark does not exist".into())
+    );
+}
+
+#[test]
+fn bad_service_files_and_fatal_services_are_the_outcome() {
+    let dir = tempfile::tempdir().unwrap();
+    let services = [
+        ("zz-odd", "exec = relative\n"),
+        ("zz-vital", "exec = /bin/false\non-failure = fatal\n"),
+        ("zz-nowhere", "exec = /no/such/program\n"),
+        ("zz-loop", "exec = /bin/true\nafter = zz-loop\n"),
+        (
+            "zz-stubborn",
+            "exec = /bin/sh -c \"trap '' TERM; sleep 60\"\ntimeout = 200ms\n",
+        ),
+    ];
+    let mut guest = guest().append("bootmark.extract=no");
+    for (name, text) in services {
+        let path = dir.path().join(format!("{name}.conf"));
+        fs::write(&path, text).unwrap();
+        guest = guest.add(&path, &format!("/etc/bootmark/services/{name}.conf"));
+    }
+    let outcome = guest.run().unwrap();
+    assert_eq!(outcome.ending, Ending::PowerOff);
+    let reason = outcome.reported().unwrap().unwrap_err();
+    assert_eq!(
+        reason,
+        "service file zz-odd.conf:1: exec = relative: it takes a program by its full path, and \
+         arguments, quoted as in a shell; service zz-vital: exit status 1"
+    );
+    says(
+        &outcome,
+        &[
+            "service zz-nowhere failed: /no/such/program: No such file",
+            "service zz-loop: its dependencies lead in a circle, among: zz-loop",
+            "service zz-stubborn failed: SIGKILL at its limit of 2.",
+        ],
+    );
+}
+
+#[test]
+fn a_shell_on_the_console() {
+    let outcome = guest()
+        .append("bootmark.shell bootmark.services=no bootmark.extract=no")
+        .type_after(
+            "bootmark# ",
+            "echo on $(tty) blocked $(awk '/SigBlk/ { print $2 }' /proc/self/status)\n",
+        )
+        .type_after("blocked 0000000000000000", "sleep 1000\n")
+        // Control-C reaches the foreground job, not PID 1.
+        .type_after("sleep 1000", "\u{3}")
+        .type_after("bootmark# ", "echo status $?; exit\n")
+        .boot()
+        .unwrap();
+    says(
+        &outcome,
+        &["\non /dev/ttyS0 blocked 0000000000000000", "\nstatus 130"],
+    );
+}
+
+#[test]
+fn poweroff_and_reboot_by_command() {
+    let quiet = "bootmark.services=no bootmark.extract=no";
+    let outcome = guest()
+        .append(quiet)
+        .script("poweroff; sleep 1000")
+        .run()
+        .unwrap();
+    assert_eq!(outcome.ending, Ending::PowerOff);
+    // It did not come to its end.
+    assert_eq!(outcome.script_status, None);
+    let reason = outcome.reported().unwrap().unwrap_err();
+    assert!(reason.contains("asked for the machine to stop"), "{reason}");
+    let outcome = guest()
+        .append(quiet)
+        .script("reboot; sleep 1000")
+        .run()
+        .unwrap();
+    assert_eq!(outcome.ending, Ending::Reset);
+}
