@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -401,14 +401,12 @@ struct Prepared {
 
 impl Prepared {
     fn finish(self, run: Run) -> Result<Outcome> {
-        if let Some(disk) = &self.machine.disk
-            && let Err(error) = self.dir.fetch(disk)
-        {
-            // What ended the guest is the better message, when there is one.
-            if run.ending == Ending::PowerOff {
-                return Err(error);
-            }
-        }
+        let unfetched = self
+            .machine
+            .disk
+            .as_ref()
+            .and_then(|disk| self.dir.fetch(disk).err())
+            .map(|error| format!("{error:#}"));
         let script_status = match fs::read_to_string(self.dir.join("script.status")) {
             Ok(text) => Some(text.trim().parse().with_context(|| {
                 format!("the guest's script.status is `{}`, no number", text.trim())
@@ -424,6 +422,7 @@ impl Prepared {
             console: run.console,
             ending: run.ending,
             took: run.took,
+            unfetched,
         })
     }
 }
@@ -443,6 +442,8 @@ pub struct Outcome {
     pub script_log: String,
     /// The script's exit status, when there was a script and it came to run.
     pub script_status: Option<i32>,
+    /// Why nothing could be fetched from the disk, when that failed.
+    pub unfetched: Option<String>,
 }
 
 impl Outcome {
@@ -496,6 +497,9 @@ impl Outcome {
         if let Some(line) = self.console.lines().find(|line| qemu::is_warning(line)) {
             bail!("the kernel warned: {line}");
         }
+        if let Some(reason) = &self.unfetched {
+            bail!("{reason}");
+        }
         Ok(())
     }
 }
@@ -518,9 +522,7 @@ fn default_out() -> PathBuf {
         .unwrap_or("guest")
         .replace("::", "-");
     let name = format!("{program}-{test}");
-    let mut counts = COUNTS
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     let count = counts
         .get_or_insert_with(HashMap::new)
         .entry(name.clone())

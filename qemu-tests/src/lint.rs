@@ -67,6 +67,8 @@ fn checkpatch(tree: &Path) -> Result<()> {
     let step = Step::start("checkpatch");
     let top = paths::kernel_patch();
     let mut complaints = String::new();
+    // checkpatch leaves a cache file where it runs.
+    let scratch = tempfile::tempdir()?;
     for entry in WalkDir::new(&top).sort_by_file_name() {
         let entry = entry.with_context(|| format!("cannot walk {}", top.display()))?;
         let path = entry.path();
@@ -80,6 +82,7 @@ fn checkpatch(tree: &Path) -> Result<()> {
         step.detail(&path.display().to_string());
         let out = Command::new("perl")
             .arg(tree.join("scripts/checkpatch.pl"))
+            .current_dir(scratch.path())
             .args(["--no-tree", "--strict", "--quiet", "--show-types"])
             // New files have no MAINTAINERS entry in somebody else's tree.
             .args(["--ignore", "FILE_PATH_CHANGES,COMMIT_MESSAGE"])

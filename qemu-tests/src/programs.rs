@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -25,11 +26,21 @@ pub struct Programs {
     pub services: Vec<PathBuf>,
 }
 
-/// Builds them all into `target/guest`; what is up to date stays.
+/// Builds them all into `target/guest`, once a process; what is up to date stays.
 ///
 /// # Errors
 /// When a program does not compile; the message has the compiler's.
 pub fn build() -> Result<Programs> {
+    static BUILT: Mutex<Option<Programs>> = Mutex::new(None);
+
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(programs) = &*built {
+        return Ok(programs.clone());
+    }
+    Ok(built.insert(build_all()?).clone())
+}
+
+fn build_all() -> Result<Programs> {
     let target_dir = paths::target().join("guest");
     let _lock = lock::exclusive(&target_dir.join("lock"), "is building guest programs")?;
     let step = Step::start("building the guest programs");
@@ -54,12 +65,36 @@ pub fn build() -> Result<Programs> {
         }
         Ok(path)
     };
+    let mut services = vec![svc_c];
+    for name in rust_services()? {
+        services.push(program(&name)?);
+    }
     Ok(Programs {
         init: program("bootmark-init")?,
         stage2: program("bootmark-stage2")?,
         bootmark: program("bootmark")?,
         services: vec![program("svc-threads")?, program("svc-killed")?, svc_c],
     })
+}
+
+/// The Rust services of the demo image, by their sources: the target folder may
+/// still hold one that is gone.
+fn rust_services() -> Result<Vec<String>> {
+    let dir = paths::workspace().join("initrd/src/bin");
+    let mut names = Vec::new();
+    for entry in
+        std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?
+    {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(name) = name
+            .strip_suffix(".rs")
+            .filter(|name| name.starts_with("svc-"))
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn cargo(target_dir: &Path) -> Command {

@@ -150,8 +150,10 @@ fn a_guest_that_may_reboot_comes_back_after_a_panic() {
         .reboots()
         .tolerate(Alarm::Panic)
         .run()
-        .unwrap_err();
-    // The second boot powers off, and then the disk turns out to be no file system.
-    let error = format!("{outcome:#}");
+        .unwrap();
+    assert_eq!(outcome.ending, Ending::PowerOff);
+    assert_eq!(outcome.console.matches("Run /init as init").count(), 2);
+    // Nothing can be fetched from such a disk, and that is not passed over.
+    let error = format!("{:#}", outcome.check().unwrap_err());
     assert!(error.contains("no readable file system"), "{error}");
 }

@@ -45,11 +45,7 @@ pub fn initramfs_layout(programs: &Programs) -> Result<Layout> {
 /// When a part is missing on the host.
 pub fn root_layout(programs: &Programs) -> Result<Layout> {
     let mut layout = Layout::default();
-    let busybox = busybox()?;
-    layout.file(&busybox, "bin/busybox", 0o755);
-    for applet in process::output(Command::new(&busybox).arg("--list"))?.lines() {
-        layout.link("busybox", &format!("bin/{applet}"));
-    }
+    busybox_with_applets(&mut layout)?;
     // The skeleton and our programs win over applets of the same name.
     layout.tree(&paths::workspace().join("initrd/image/root"), "")?;
     layout.file(&programs.stage2, "sbin/init", 0o755);
@@ -82,17 +78,14 @@ pub fn root_layout(programs: &Programs) -> Result<Layout> {
 /// When there is no static busybox on the host.
 pub fn script_initramfs(script: &str) -> Result<Layout> {
     let mut layout = Layout::default();
-    layout.file(&busybox()?, "bin/busybox", 0o755);
-    layout.link("busybox", "bin/sh");
+    busybox_with_applets(&mut layout)?;
     for dir in ["proc", "sys", "dev", "tmp", "run"] {
         layout.dir(dir, 0o755);
     }
     layout.console();
     let init = format!(
         "#!/bin/sh\n\
-         export PATH=/sbin:/bin\n\
-         busybox mkdir -p /sbin /bin\n\
-         busybox --install -s /bin\n\
+         export PATH=/bin\n\
          mount -t proc proc /proc\n\
          mount -t sysfs sysfs /sys\n\
          mount -t devtmpfs devtmpfs /dev\n\
@@ -165,6 +158,18 @@ fn remove_unused(dir: &Path) -> Result<()> {
         let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
         if age > KEPT_FOR && entry.file_name() != "lock" {
             fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// busybox, and a link for each of its applets, in `/bin`.
+fn busybox_with_applets(layout: &mut Layout) -> Result<()> {
+    let busybox = busybox()?;
+    layout.file(&busybox, "bin/busybox", 0o755);
+    for applet in process::output(Command::new(&busybox).arg("--list"))?.lines() {
+        if applet != "busybox" {
+            layout.link("busybox", &format!("bin/{applet}"));
         }
     }
     Ok(())

@@ -184,6 +184,7 @@ impl Patch {
                         "-p1",
                         "--batch",
                         "--forward",
+                        "--fuzz=1",
                         "--no-backup-if-mismatch",
                         "-d",
                     ])
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn a_patch_that_does_not_apply_is_named_and_changes_nothing() {
         let top = tree();
-        let wrong = DIFF.replace(" two", " three");
+        let wrong = DIFF.replace(" two", "-three");
         let error = patch(&[("a.c", "a")], &[&wrong])
             .sync(top.path())
             .unwrap_err();
