@@ -22,7 +22,8 @@ const MAX_DEPTH: u32 = 64;
 /// memory nobody could free afterwards.
 ///
 /// # Errors
-/// Before anything is lost; a mount that cannot move is left behind with a message instead.
+/// Only before files are removed, so that one can try again (mounts that moved are made anew then). A
+/// mount that cannot move is no error: it is let go, with a message.
 pub fn switch_root(new_root: &Path, console: &Console) -> Result<(), Failure> {
     let mut stage = span!("init", "switch_root", target: str = &*new_root.to_string_lossy());
     let fail = |what: String, e: Errno| {

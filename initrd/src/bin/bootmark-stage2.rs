@@ -148,7 +148,7 @@ fn remount_writable() -> Result<(), Errno> {
     mount_remount("/", flags, c"").inspect_err(|e| stage.fail(e.raw_os_error()))
 }
 
-/// Services, then the script or the shell, then the extractor.
+/// Services, then the script, then the shell, then the extractor.
 fn run(signals: &Signals, console: &Console, problems: &mut Vec<String>) -> Stop {
     let params = cmdline::read().map(|line| cmdline::split(&line));
     let wishes = Wishes::parse(&params.unwrap_or_default());
@@ -172,10 +172,11 @@ fn run(signals: &Signals, console: &Console, problems: &mut Vec<String>) -> Stop
     }
     problems.extend(supervisor.fatal_failures());
     if supervisor.stop_asked().is_none() {
-        if wishes.shell {
-            shell(&mut supervisor, console);
-        } else if Path::new(SCRIPT).exists() {
+        if Path::new(SCRIPT).exists() {
             problems.extend(script(&mut supervisor).err());
+        }
+        if wishes.shell && supervisor.stop_asked().is_none() {
+            shell(&mut supervisor, console);
         }
     }
     if wishes.extract {
