@@ -197,6 +197,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_programs_write_babeltrace2_reads_it(
+        changes in prop::collection::vec((1..5usize, any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("trace");
+        let mut packets = boot();
+        for (packet, at, value) in changes {
+            let bytes = &mut packets[packet];
+            let at = 128 + at.index(bytes.len() - 128);
+            bytes[at] = value;
+        }
+        extract(&dir, &packets);
+        let (ours, _) = texts(&bootmark(&["view", "--json", dir.to_str().unwrap()]));
+        let output = babeltrace2(&[dir.to_str().unwrap()]);
+        let theirs = String::from_utf8_lossy(&output.stdout);
+        prop_assert!(output.status.success(), "{:?}", output);
+        // A string with a line feed takes more than one line there.
+        let count = theirs.lines().filter(|line| line.starts_with('[')).count();
+        prop_assert_eq!(ours.lines().count(), count, "{}", theirs);
+    }
+}
+
 /// The files of a good trace.
 fn common_trace() -> &'static [(String, Vec<u8>)] {
     static TRACE: std::sync::OnceLock<Vec<(String, Vec<u8>)>> = std::sync::OnceLock::new();

@@ -165,7 +165,7 @@ impl Processes {
         self.list.retain(|process| {
             let kernel =
                 process.pid == KTHREADD || matches!(process.ppid, None | Some(0 | KTHREADD));
-            process.events != 0 || process.program.contains('/') || !kernel
+            process.events != 0 || process.program.starts_with('/') || !kernel
         });
         self.list.sort_by_key(|process| process.start_ns);
         self.list
