@@ -218,7 +218,8 @@ static void bootbuf_announce(struct bootbuf_owner *owner)
 	struct file *file;
 	char *buf;
 
-	if (test_and_set_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced))
+	if (test_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced) ||
+	    test_and_set_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced))
 		return;
 
 	record.pid = task_tgid_nr(current);
@@ -522,6 +523,8 @@ static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chun
 /* Both counts come from the process. */
 static void bootbuf_count_lost(struct bootbuf_task *bt, u64 lost)
 {
+	if (!lost)
+		return;
 	lost = min_t(u64, lost, U32_MAX);
 	WRITE_ONCE(bt->lost, bt->lost + lost);
 	atomic64_add(lost, &bootbuf.lost);

@@ -29,7 +29,7 @@ struct bootbuf_peek {
 
 /**
  * struct bootbuf_reader - an open file
- * @lock: one read or acknowledgement at a time; protects the rest
+ * @lock: one system call at a time; protects the rest
  * @peek: snapshots of open chunks, not sealed ones
  * @buf: BOOTBUF_MAX_CHUNK octets to assemble a packet in
  * @meta: chunk of the meta stream that it is in

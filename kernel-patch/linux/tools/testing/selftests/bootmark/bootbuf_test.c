@@ -492,8 +492,8 @@ TEST_F(bootbuf, window_cannot_be_changed)
 	EXPECT_EQ(4096u, ctl->size);
 	EXPECT_TRUE(write_one(ctl, 1));
 	/* No part of the window that was not handed out is anybody's memory. */
-	EXPECT_EQ(0, *((volatile char *)ctl + 5 * 4096));
-	*((volatile char *)ctl + 4096) = 1;
+	EXPECT_EQ(0, __atomic_load_n((char *)ctl + 5 * 4096, __ATOMIC_RELAXED));
+	__atomic_store_n((char *)ctl + 4096, 1, __ATOMIC_RELAXED);
 	EXPECT_EQ(4u * 4096, chunk_new(ctl)->size);
 }
 
