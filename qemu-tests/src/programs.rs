@@ -73,7 +73,7 @@ fn build_all() -> Result<Programs> {
         init: program("bootmark-init")?,
         stage2: program("bootmark-stage2")?,
         bootmark: program("bootmark")?,
-        services: vec![program("svc-threads")?, program("svc-killed")?, svc_c],
+        services,
     })
 }
 

@@ -57,7 +57,14 @@ pub fn events(trace: &Path) -> Result<Vec<Event>> {
     lines
         .lines()
         .map(|line| {
-            let value = serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+            let mut value: Value =
+                serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+            // The name that CTF readers show.
+            if let (Some(event), Some(kind @ ("begin" | "end"))) =
+                (value["event"].as_str(), value["kind"].as_str())
+            {
+                value["event"] = format!("{event}.{kind}").into();
+            }
             Ok(Event(value))
         })
         .collect()
