@@ -23,10 +23,12 @@ pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
         let object = json!({
             "abi": format!("{}.{}", status.abi >> 16, status.abi & 0xffff),
             "boot_id": uuid(&status.boot_id),
-            "pool_bytes": status.pool_bytes,
-            "free_bytes": status.free_bytes,
-            "open_chunks": status.open_chunks,
-            "sealed_chunks": status.sealed_chunks,
+            "buffers": {
+                "pool_bytes": status.pool_bytes,
+                "free_bytes": status.free_bytes,
+                "open_chunks": status.open_chunks,
+                "sealed_chunks": status.sealed_chunks,
+            },
             "events_lost": status.events_lost,
             "clock": clock,
             "modules": status.modules,

@@ -19,15 +19,12 @@ pub fn run(args: &SummaryArgs, out: &mut Output) -> Result<Exit> {
         text::write(out, &summary, args.top, &styles)?;
     }
     out.flush()?;
-    Ok(match (summary.damage.is_empty(), summary.events) {
-        (false, _) => {
-            anstream::eprintln!(
-                "bootmark: {} is damaged: what is above is what could be read",
-                trace.dir.display()
-            );
-            Exit::Failed
-        }
-        (true, 0) => Exit::Nothing,
-        (true, _) => Exit::Done,
-    })
+    if summary.damage.is_empty() {
+        return Ok(Exit::Done);
+    }
+    anstream::eprintln!(
+        "bootmark: {} is damaged: what is above is what could be read",
+        trace.dir.display()
+    );
+    Ok(Exit::Failed)
 }

@@ -47,7 +47,7 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
     }
     Ok(match (damage.is_empty(), shown) {
         (false, _) => Exit::Failed,
-        (true, 0) => Exit::Nothing,
+        (true, 0) if filter.is_some() => Exit::Nothing,
         (true, _) => Exit::Done,
     })
 }

@@ -105,6 +105,15 @@ impl Filter {
             .or_insert_with(|| passes(events, &event.marker.full_name))
     }
 
+    /// Whether anything is filtered at all.
+    pub fn is_some(&self) -> bool {
+        !self.events.is_empty()
+            || !self.pids.is_empty()
+            || !self.comms.is_empty()
+            || self.since.is_some()
+            || self.until.is_some()
+    }
+
     /// Whether this event and all later ones are too late.
     pub fn is_over(&self, event: &Event<'_>) -> bool {
         self.until.is_some_and(|until| event.ns > until)
