@@ -35,6 +35,25 @@ fn babeltrace2_reads_it_without_a_warning_and_counts_the_same() {
 }
 
 #[test]
+fn times_before_the_kernels_clock_draw_no_warning() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let mut early = Maker::new(1, 9, 0).sealed(1, 1);
+    early.header.ts_begin = tsc(0) - FREQ / 2;
+    early.header.ts_end = tsc(10);
+    let record = fields(&[&7u32.to_le_bytes(), &7u32.to_le_bytes(), &string("/x")]);
+    let early = early.word(EXEC, 16 + record.len(), true, tsc(0) - FREQ / 4, &record);
+    silent(extract(&dir, &[meta().bytes(), early.bytes()]));
+    // The counter's zero is 8 s before boot.
+    let text = silent(babeltrace2(&["--clock-seconds", dir.to_str().unwrap()]));
+    assert!(text.starts_with("[7.750000000]"), "{text}");
+    let metadata = std::fs::read_to_string(dir.join("metadata")).unwrap();
+    assert!(metadata.contains("boot_ns = 8000000000;"), "{metadata}");
+    let text = silent(bootmark(&["view", dir.to_str().unwrap()]));
+    assert!(text.starts_with("[    -0.250000]"), "{text}");
+}
+
+#[test]
 fn every_type_arrives() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("trace");

@@ -23,7 +23,8 @@ fn add(rules: impl Iterator<Item = String>) -> Result<Exit> {
                 "bootmark: rule {rule:?} matches no marker known now; it stays, and is matched against programs as they start"
             );
         } else {
-            anstream::println!("{rule}: {count} markers");
+            let plural = if count == 1 { "" } else { "s" };
+            anstream::println!("{rule}: {count} marker{plural}");
         }
         matched += count;
     }

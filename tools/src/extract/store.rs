@@ -424,7 +424,12 @@ impl Store {
             }
         }
         let notes = serde_json::to_string_pretty(&self.notes).expect("numbers and text");
-        let metadata = tsdl::metadata(&self.meta, &self.notes.machine);
+        let begins = self
+            .streams
+            .values()
+            .map(|stream| stream.packets[0].header.ts_begin);
+        let earliest = begins.min().unwrap_or(u64::MAX);
+        let metadata = tsdl::metadata(&self.meta, &self.notes.machine, earliest);
         for (name, bytes) in [
             (layout::META, &self.meta_bytes[..]),
             (layout::NOTES, notes.as_bytes()),

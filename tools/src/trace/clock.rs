@@ -54,19 +54,46 @@ impl Clock {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    /// What CTF calls the clock's offset: seconds, and ticks below a second, to be added to a
-    /// reading to get the time since boot.
-    pub fn ctf_offset(&self) -> (i64, u64) {
-        let freq = i128::from(self.freq_hz);
-        let ticks =
-            (i128::from(self.boottime_ns) * freq).div_euclid(NSECS) - i128::from(self.reading);
-        (ticks.div_euclid(freq) as i64, ticks.rem_euclid(freq) as u64)
-    }
-
-    /// `CLOCK_REALTIME` at boot in nanoseconds, when the kernel knew it.
+    /// `CLOCK_REALTIME` at the zero of `CLOCK_BOOTTIME` in nanoseconds, when the kernel knew it.
     pub fn boot_realtime_ns(&self) -> Option<i64> {
         (self.realtime_ns != 0).then(|| self.realtime_ns.saturating_sub(self.boottime_ns))
     }
+
+    /// What a CTF reader should call zero, for a trace that begins with the reading `earliest`.
+    /// Readers do not like times before it, and the kernel's first events are before its own clock's
+    /// zero.
+    pub fn ctf_zero(&self, earliest: u64) -> CtfZero {
+        let first = self.ns(earliest);
+        match self.boot_realtime_ns() {
+            Some(boot) if boot.saturating_add(first) >= 0 => CtfZero::Epoch,
+            _ if first >= 0 => CtfZero::Boot,
+            _ => CtfZero::Reading,
+        }
+    }
+
+    /// What CTF calls the clock's offset: seconds, and ticks below a second, to be added to a
+    /// reading to get the time since zero.
+    pub fn ctf_offset(&self, zero: CtfZero) -> (i64, u64) {
+        let at_reading = match zero {
+            CtfZero::Reading => return (0, 0),
+            CtfZero::Boot => self.boottime_ns,
+            CtfZero::Epoch => self.realtime_ns,
+        };
+        let freq = i128::from(self.freq_hz);
+        let ticks = (i128::from(at_reading) * freq).div_euclid(NSECS) - i128::from(self.reading);
+        (ticks.div_euclid(freq) as i64, ticks.rem_euclid(freq) as u64)
+    }
+}
+
+/// The zero of the clock in the CTF metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CtfZero {
+    /// 1970-01-01: times are times of day.
+    Epoch,
+    /// The zero of `CLOCK_BOOTTIME`.
+    Boot,
+    /// The zero of the clock's readings: for the TSC, the machine's reset.
+    Reading,
 }
 
 #[cfg(test)]
@@ -85,10 +112,45 @@ mod tests {
         assert_eq!(clock.ns(10_000_000_000), 1_500_000_000);
         assert_eq!(clock.ns(7_000_000_000), 0);
         assert_eq!(clock.ns(6_999_999_998), -1);
-        let (seconds, ticks) = clock.ctf_offset();
+        let (seconds, ticks) = clock.ctf_offset(CtfZero::Boot);
         assert_eq!((seconds, ticks), (-4, 1_000_000_000));
         assert_eq!(clock.span_ns(10, 30), 10);
         assert_eq!(clock.span_ns(30, 10), 0);
+
+        let known = Clock {
+            realtime_ns: 1_700_000_001_500_000_000,
+            ..clock
+        };
+        assert_eq!(
+            known.ctf_offset(CtfZero::Epoch),
+            (1_699_999_996, 1_000_000_000)
+        );
+    }
+
+    #[test]
+    fn nothing_is_before_zero_for_ctf() {
+        let clock = Clock {
+            kind: 1,
+            freq_hz: 1_000_000_000,
+            reading: 5_000_000_000,
+            boottime_ns: 2_000_000_000,
+            realtime_ns: 0,
+        };
+        assert_eq!(clock.ctf_zero(3_000_000_000), CtfZero::Boot);
+        assert_eq!(clock.ctf_zero(2_999_999_999), CtfZero::Reading);
+        let known = Clock {
+            realtime_ns: 1_000_000_000_000,
+            ..clock
+        };
+        assert_eq!(known.ctf_zero(1), CtfZero::Epoch);
+        assert_eq!(known.ctf_offset(CtfZero::Epoch), (995, 0));
+        assert_eq!(known.boot_realtime_ns(), Some(998_000_000_000));
+        // A machine whose battery is empty.
+        let unset = Clock {
+            realtime_ns: 2_000_000_000,
+            ..clock
+        };
+        assert_eq!(unset.ctf_zero(2_000_000_000), CtfZero::Reading);
     }
 
     #[test]
@@ -101,6 +163,9 @@ mod tests {
         };
         assert_eq!(clock.ns(0), i64::MIN);
         assert_eq!(clock.span_ns(0, u64::MAX), u64::MAX);
-        clock.ctf_offset();
+        for zero in [CtfZero::Boot, CtfZero::Epoch] {
+            clock.ctf_offset(zero);
+        }
+        clock.ctf_zero(0);
     }
 }

@@ -11,6 +11,7 @@ use bootbuf::abi::{STREAM_CPU, STREAM_THREAD};
 use markers::abi::{self, FIRST_USER_ID};
 use markers::decode::{FieldInfo, Kind};
 
+use super::clock::CtfZero;
 use super::marker::Marker;
 use super::meta::Meta;
 
@@ -54,12 +55,24 @@ pub fn stream_class(event_id: u32) -> u32 {
     }
 }
 
-/// The metadata file's text.
-pub fn metadata(meta: &Meta, machine: &Machine) -> String {
+/// The metadata file's text, for a trace that begins with the clock's reading `earliest`.
+pub fn metadata(meta: &Meta, machine: &Machine, earliest: u64) -> String {
     let mut out = String::from("/* CTF 1.8 */\n\n");
     let uuid = uuid(&meta.boot_id.unwrap_or_default());
     let clock = &meta.clock;
-    let (offset_s, offset) = clock.ctf_offset();
+    let zero = clock.ctf_zero(earliest);
+    let (offset_s, offset) = clock.ctf_offset(zero);
+    let description = match zero {
+        CtfZero::Epoch => "Time of day (CLOCK_REALTIME)",
+        CtfZero::Boot => "Time since boot (CLOCK_BOOTTIME)",
+        CtfZero::Reading => "Time since the zero of the processor's counter",
+    };
+    // Where that clock stands when `bootmark view` shows zero.
+    let boot_ns = match zero {
+        CtfZero::Epoch => clock.boot_realtime_ns().unwrap_or_default(),
+        CtfZero::Boot => 0,
+        CtfZero::Reading => clock.ns(0).saturating_neg(),
+    };
     out.push_str(HEAD);
     let _ = write!(
         out,
@@ -86,15 +99,16 @@ env {{
 	release = {release};
 	machine = {arch};
 	boot_id = \"{uuid}\";
+	boot_ns = {boot_ns};
 }};
 
 clock {{
 	name = \"bootmark\";
-	description = \"Time since boot (CLOCK_BOOTTIME)\";
+	description = \"{description}\";
 	freq = {freq};
 	offset_s = {offset_s};
 	offset = {offset};
-	absolute = FALSE;
+	absolute = {absolute};
 }};
 
 typealias integer {{
@@ -108,6 +122,11 @@ typealias integer {{
         release = quoted(&machine.release),
         arch = quoted(&machine.arch),
         freq = clock.freq_hz,
+        absolute = if zero == CtfZero::Epoch {
+            "TRUE"
+        } else {
+            "FALSE"
+        },
     );
     for (class, cpu) in [(STREAM_THREAD, "unused"), (STREAM_CPU, "cpu_id")] {
         let _ = write!(
