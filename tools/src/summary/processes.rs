@@ -19,6 +19,8 @@ pub struct Process {
     pub ppid: Option<u32>,
     /// The program it ran last, else its name.
     pub program: String,
+    /// The name of its first thread, as it was last.
+    pub name: String,
     /// When it was forked, in nanoseconds since boot, else when it was seen first.
     pub start_ns: Option<i64>,
     /// When it ended.
@@ -69,8 +71,8 @@ impl Processes {
         let header = event.header;
         if let Some(process) = self.current(header.pid, event.ns) {
             process.events += 1;
-            if process.program.is_empty() {
-                process.program = crate::trace::layout::comm(&header.comm);
+            if header.tid == header.pid {
+                process.name = crate::trace::layout::comm(&header.comm);
             }
         }
     }
@@ -95,7 +97,7 @@ impl Processes {
                 let comm = text(event, "comm").unwrap_or_default();
                 if let Some(process) = self.new_process(pid, Some(event.ns)) {
                     process.ppid = ppid;
-                    process.program = comm;
+                    process.name = comm;
                 }
             }
             "kernel:sched_process_exec" => {
@@ -103,6 +105,8 @@ impl Processes {
                 let file = text(event, "filename");
                 if let Some(process) = self.current(pid, event.ns) {
                     process.program = file.unwrap_or_default();
+                    // The kernel names it anew.
+                    process.name.clear();
                 }
             }
             "kernel:sched_process_exit" => {
@@ -112,6 +116,7 @@ impl Processes {
                 if tid.is_some_and(|tid| tid != pid) {
                     return;
                 }
+                let comm = text(event, "comm");
                 let status = match field(event, "exit_code") {
                     Some(Value::Signed(value)) => Some(value as u32),
                     Some(Value::Unsigned(value)) => Some(value as u32),
@@ -120,6 +125,7 @@ impl Processes {
                 if let Some(process) = self.current(pid, event.ns) {
                     process.end_ns = Some(event.ns);
                     process.wait_status = status;
+                    process.name = comm.unwrap_or_default();
                 }
             }
             _ => {}
@@ -157,6 +163,9 @@ impl Processes {
             }
         }
         for process in &mut self.list {
+            if process.program.is_empty() {
+                process.program.clone_from(&process.name);
+            }
             process.end = process
                 .wait_status
                 .map(|status| WaitStatus(status).to_string());

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use super::Summary;
+use super::processes::Process;
 use super::spans::{Span, Stage};
 use crate::styles::Styles;
 use crate::units::{Duration, Seconds};
@@ -233,7 +234,7 @@ fn processes(
             process.ppid.map_or("-".into(), |pid| pid.to_string()),
             ran_for,
             process.events.to_string(),
-            Printable(process.program.as_bytes()).to_string(),
+            program(process),
             process.end.clone().unwrap_or_else(|| "runs".into()),
         ]);
     }
@@ -247,6 +248,17 @@ fn processes(
         )?;
     }
     Ok(())
+}
+
+/// A process's program, with its name when that says something else.
+fn program(process: &Process) -> String {
+    let program = Printable(process.program.as_bytes());
+    let base = process.program.rsplit('/').next().unwrap_or_default();
+    if process.name.is_empty() || base.starts_with(&process.name) {
+        program.to_string()
+    } else {
+        format!("{program} ({})", Printable(process.name.as_bytes()))
+    }
 }
 
 fn losses(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
