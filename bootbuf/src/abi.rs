@@ -20,6 +20,9 @@ pub const RECORD_HEADER: usize = 16;
 pub const WORD_LEN_SHIFT: u32 = 32;
 /// Set in a record's word by the store that commits the record.
 pub const WORD_COMMITTED: u64 = 1 << 63;
+/// No record: stands behind the last one of a sealed chunk, where it fits, so that nothing can be
+/// claimed there any more.
+pub const WORD_END: u64 = 1 << 48;
 
 /// Octets at the start of a chunk ([`ChunkCtl`]) or packet ([`PacketHeader`]).
 pub const HEADER_SIZE: usize = 128;

@@ -20,4 +20,4 @@ pub mod stand_in;
 pub mod sys;
 pub mod writer;
 
-pub use writer::{Claim, claim};
+pub use writer::{Claim, claim, claim_fast, claim_slow};

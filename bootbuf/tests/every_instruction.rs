@@ -160,7 +160,7 @@ fn run(left: usize, fill: usize, burst: Burst) -> usize {
     // Optimised, an event takes some 100 instructions. A debug build is not what matters here and
     // takes ten times as many, of which a sample is enough.
     let stride = steps / 200 + 1;
-    let turns = (1..=steps).step_by(stride);
+    let turns = (1..steps + 1).step_by(stride);
     for turn in turns.clone() {
         interrupt(left, fill, burst, turn);
     }

@@ -16,7 +16,8 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::Config;
 use crate::abi::{
     CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MIN_CHUNK, PacketHeader, RECORD_ALIGN,
-    RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, STREAM_THREAD, WORD_COMMITTED, WORD_LEN_SHIFT,
+    RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, STREAM_THREAD, WORD_COMMITTED, WORD_END,
+    WORD_LEN_SHIFT,
 };
 
 /// Octets of a thread's first chunk, its second, and all others.
@@ -151,6 +152,14 @@ impl Pool {
         packets
     }
 
+    pub(super) fn free_sealed(&mut self) -> u64 {
+        while let Some(Sealed { chunk, .. }) = self.sealed.pop_front() {
+            self.wipe(&chunk);
+            self.free.push(chunk);
+        }
+        self.threads.iter().map(|thread| thread.discarded).sum()
+    }
+
     pub(super) fn peek(&self) -> Vec<Vec<u8>> {
         let open = self
             .threads
@@ -258,13 +267,16 @@ impl Pool {
         let before = unsafe { ctl.read() };
         let end = self.chain_end(&chunk, before.pos as usize);
         let after = ChunkCtl {
-            pos: end as u32,
             limit: 0,
             size: 0,
             ..before
         };
         // SAFETY: as above.
         unsafe { ctl.write(after) };
+        if end < chunk.size {
+            // SAFETY: as above, inside the chunk and aligned.
+            unsafe { ctl.cast::<u8>().add(end).cast::<u64>().write(WORD_END) };
+        }
         self.threads[index].discarded += before.lost;
         self.seal_seq += 1;
         let mut header = self.header(&self.threads[index], &chunk, end, seal);

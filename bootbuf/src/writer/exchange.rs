@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use super::thread::{NO_CHUNK, thread};
-use super::{Claimed, exchange_word, fits_a_record, limit, padded_len, position};
+use super::{Claim, exchange_word, fits_a_record, limit, padded, position, word};
 use crate::abi::{
-    CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, MAX_RECORD, RECORD_HEADER, ReserveArgs,
-    WORD_COMMITTED, WORD_LEN_SHIFT,
+    CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs, WORD_COMMITTED,
+    WORD_LEN_SHIFT,
 };
 use crate::sys;
 
@@ -27,16 +27,18 @@ const FIRST_INTERVAL: u16 = 64;
 const LAST_INTERVAL: u16 = 4096;
 
 /// Claims with everything the hot path leaves out.
-#[cold]
-#[inline(never)]
-pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
+pub(super) fn claim(id: u32, len: usize) -> Option<Claim> {
+    if !fits_a_record(len) {
+        refuse();
+        return None;
+    }
     let thread = thread();
     for _ in 0..TRIES {
         let base = thread.base.load(Ordering::Relaxed);
         // SAFETY: `base` always points to a chunk or to NO_CHUNK.
         let chunk = unsafe { Chunk::new(base) };
-        if let Some(claimed) = chunk.claim(word) {
-            return Some(claimed);
+        if let Some(claim) = chunk.claim(id, len) {
+            return Some(claim);
         }
         let open = chunk.room() != 0;
         let skip = thread.skip.load(Ordering::Relaxed);
@@ -45,12 +47,7 @@ pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
             chunk.count_lost();
             return None;
         }
-        let own = if core::ptr::eq(base, &NO_CHUNK) {
-            0
-        } else {
-            base as u64
-        };
-        match reserve(own, word, 0) {
+        match reserve(base, len, 0) {
             Ok(next) => {
                 thread.base.store(next, Ordering::Relaxed);
                 thread.skip.store(0, Ordering::Relaxed);
@@ -65,7 +62,7 @@ pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
             Err(Errno::NOSPC) => {
                 // No chunk to count in, and no later call can be relied on (the thread may end, or
                 // fork), so the kernel is told at once.
-                if let Ok(next) = reserve(own, word, 1) {
+                if let Ok(next) = reserve(base, len, 1) {
                     thread.base.store(next, Ordering::Relaxed);
                 }
                 return None;
@@ -83,53 +80,27 @@ pub(super) fn claim_slow(word: u64) -> Option<Claimed> {
     None
 }
 
-/// What a claim is worth in a chunk that was sealed just before it or just after.
-///
-/// Both happen in a signal handler that interrupted the claim. The seal leaves the end of what it
-/// counted in `pos`, and nobody moves it behind that: who stores a position after the seal claimed
-/// before it. So the record counts if it lies before `pos`, and is written elsewhere if not.
-///
-/// # Safety
-///
-/// `record` must be the word in `chunk` that was claimed with `word`.
-#[cold]
-#[inline(never)]
-pub(super) unsafe fn settle(
-    chunk: *const ChunkCtl,
-    record: *mut u8,
-    word: u64,
-    timestamp: u64,
-) -> Option<Claimed> {
-    // SAFETY: the caller's promise.
-    let counted = unsafe { position(chunk) }.load(Ordering::Relaxed) as usize;
-    if record as usize - chunk as usize >= counted {
-        return claim_slow(word);
-    }
-    // SAFETY: 8 octets behind the word, inside the claimed record.
-    unsafe { record.add(8).cast::<u64>().write(timestamp) };
-    NonNull::new(record).map(|record| (record, timestamp))
-}
-
 /// Counts an event whose length no record can have.
-#[cold]
-#[inline(never)]
-pub(super) fn refuse(word: u64) -> Option<Claimed> {
+fn refuse() {
     let thread = thread();
     let base = thread.base.load(Ordering::Relaxed);
     // SAFETY: `base` always points to a chunk or to NO_CHUNK.
     let chunk = unsafe { Chunk::new(base) };
     if chunk.room() != 0 {
         chunk.count_lost();
-    } else if let Ok(next) = reserve(0, word, 1) {
+    } else if let Ok(next) = reserve(base, RECORD_HEADER, 1) {
         thread.base.store(next, Ordering::Relaxed);
     }
-    None
 }
 
-/// Asks the kernel for a chunk.
-fn reserve(chunk: u64, word: u64, lost: u32) -> Result<*mut ChunkCtl, Errno> {
-    let len = (word >> WORD_LEN_SHIFT) as usize;
-    let want = len.clamp(RECORD_HEADER, MAX_RECORD) as u32;
+/// Asks the kernel for a chunk; `base` is the one used last.
+fn reserve(base: *mut ChunkCtl, len: usize, lost: u32) -> Result<*mut ChunkCtl, Errno> {
+    let chunk = if core::ptr::eq(base, &NO_CHUNK) {
+        0
+    } else {
+        base as u64
+    };
+    let want = len as u32;
     let mut args = ReserveArgs {
         chunk,
         want,
@@ -184,18 +155,14 @@ impl Chunk<'_> {
     }
 
     /// Where the chunk ends; 0 when it is not to be written.
-    fn room(&self) -> u64 {
+    fn room(&self) -> u32 {
         let limit = self.limit.load(Ordering::Relaxed);
         let room = if limit == 0 && self.uses_boottime() {
             self.size.load(Ordering::Relaxed)
         } else {
             limit
         };
-        if room as usize <= MAX_CHUNK {
-            u64::from(room)
-        } else {
-            0
-        }
+        if room as usize <= MAX_CHUNK { room } else { 0 }
     }
 
     fn uses_boottime(&self) -> bool {
@@ -212,50 +179,44 @@ impl Chunk<'_> {
     }
 
     /// Claims behind whatever is there already. `None`: no room, sealed, or no clock.
-    fn claim(&self, word: u64) -> Option<Claimed> {
-        if !fits_a_record((word >> WORD_LEN_SHIFT) as usize) {
-            return None;
-        }
-        let hint = u64::from(self.pos.load(Ordering::Relaxed));
-        let mut at = hint.max(HEADER_SIZE as u64) & !7;
+    fn claim(&self, id: u32, len: usize) -> Option<Claim> {
+        let hint = self.pos.load(Ordering::Relaxed);
+        let mut at = hint.max(HEADER_SIZE as u32) & !7;
         // Ends: each turn moves `at` on by 16 at least.
         loop {
-            let end = at + padded_len(word);
+            let end = at + padded(len) as u32;
             let room = self.room();
             if end > room {
                 if room != 0 && at > hint {
                     // So that the next one need not walk here again.
-                    // Unless somebody was here meanwhile: a seal's word must stand.
-                    let (hint, at) = (hint as u32, at as u32);
-                    let _ =
-                        self.pos
-                            .compare_exchange(hint, at, Ordering::Relaxed, Ordering::Relaxed);
+                    self.pos.store(at, Ordering::Relaxed);
                 }
                 return None;
             }
             let timestamp = self.now()?;
+            let word = word(id, len);
             // SAFETY: `end` is at most the size of the chunk, positions are multiples of 8.
             let record = unsafe { self.start.add(at as usize) };
             // SAFETY: as above.
             let seen = unsafe { exchange_word(record, 0, word) };
-            if seen == 0 && self.room() == 0 {
-                // SAFETY: `record` was just claimed.
-                return unsafe { settle(self.start.cast(), record, word, timestamp) };
-            }
             if seen == 0 {
+                self.pos.store(end, Ordering::Relaxed);
                 // SAFETY: 8 octets behind the word, inside the claimed record.
                 unsafe { record.add(8).cast::<u64>().write(timestamp) };
-                self.pos.store(end as u32, Ordering::Relaxed);
-                return NonNull::new(record).map(|record| (record, timestamp));
+                let record = NonNull::new(record)?;
+                return Some(Claim {
+                    record,
+                    word,
+                    timestamp,
+                });
             }
             let len = (seen & !WORD_COMMITTED) >> WORD_LEN_SHIFT;
-            let next = at + padded_len(seen & !WORD_COMMITTED);
-            if len < RECORD_HEADER as u64 || next > self.room() {
+            if len < RECORD_HEADER as u64 || len > u64::from(room - at) {
                 // Not a record, so the end of the chunk: nothing behind it would be found. A
                 // program that scribbles over its chunk loses what it scribbled over, no more.
                 return None;
             }
-            at = next;
+            at += padded(len as usize) as u32;
         }
     }
 

@@ -15,11 +15,11 @@
 //! The clock is read before the claim. If the claim succeeds, nobody wrote in between, so time-stamps
 //! never go backwards along a chunk; if it fails, the clock is read again.
 //!
-//! `limit` is looked at twice. Before the claim it says whether there is room (it is 0 when the chunk
-//! is sealed, was wiped by fork, or wants another clock). After the claim it says whether a handler had
-//! the chunk sealed in between, and then `pos` says whether the seal counted the record in; if not, it
-//! is claimed again elsewhere. A record that was counted in may be committed after the seal: sealed
-//! chunks stay mapped.
+//! `limit` says whether there is room: it is 0 when the chunk is sealed, was wiped by fork, or wants
+//! another clock. A handler may have the chunk sealed between that look and the claim. So the seal puts
+//! a word that is no record ([`WORD_END`](crate::abi::WORD_END)) behind the last record that it counts
+//! in: a claim made before the seal is counted in, whenever it is committed (sealed chunks stay mapped),
+//! and one made after it fails.
 //!
 //! fork in the middle (in a handler) leaves the child with a private page of zeros in place of the
 //! chunk: it either sees `limit` 0 and asks for its own, or ends a write that nobody reads.
@@ -79,13 +79,42 @@ impl Claim {
 /// and leaves `errno` alone.
 #[inline(always)]
 pub fn claim(id: u32, len: usize) -> Option<Claim> {
-    let word = u64::from(id) | (len as u64) << WORD_LEN_SHIFT;
-    let got = if fits_a_record(len) {
-        claim_fast(word)
-    } else {
-        exchange::refuse(word)
-    };
-    let (record, timestamp) = got?;
+    match claim_fast(id, len) {
+        None => claim_slow(id, len),
+        claimed => claimed,
+    }
+}
+
+/// The part of [`claim`] that is worth inlining: it calls nothing. After `None` it is up to the caller
+/// to call [`claim_slow`].
+#[inline(always)]
+pub fn claim_fast(id: u32, len: usize) -> Option<Claim> {
+    if !fits_a_record(len) {
+        return None;
+    }
+    let chunk = thread::base();
+    // SAFETY: `base` points to a chunk or to NO_CHUNK, both of which hold a ChunkCtl for as long as
+    // the thread lives.
+    let (pos, limit) = unsafe { (position(chunk), limit(chunk)) };
+    let at = pos.load(Ordering::Relaxed) as usize;
+    let end = at + padded(len);
+    if end > limit.load(Ordering::Relaxed) as usize {
+        return None;
+    }
+    // SAFETY: `limit` is the size of the chunk when it is not 0, and `end` is at most that.
+    let record = unsafe { chunk.cast::<u8>().cast_mut().add(at) };
+    let word = word(id, len);
+    // SAFETY: RDTSC is allowed: the kernel sets `limit` only when the TSC is the trace clock.
+    let timestamp = unsafe { _rdtsc() };
+    // SAFETY: the word lies in the chunk and is aligned: positions are multiples of 8.
+    if unsafe { exchange_word(record, 0, word) } != 0 {
+        return None;
+    }
+    pos.store(end as u32, Ordering::Relaxed);
+    // SAFETY: 8 octets behind the word, inside the claimed record.
+    unsafe { record.add(8).cast::<u64>().write(timestamp) };
+    // SAFETY: an address inside a chunk is not null.
+    let record = unsafe { NonNull::new_unchecked(record) };
     Some(Claim {
         record,
         word,
@@ -93,48 +122,28 @@ pub fn claim(id: u32, len: usize) -> Option<Claim> {
     })
 }
 
-/// Address and time-stamp of a claimed record.
-type Claimed = (NonNull<u8>, u64);
+/// [`claim`] for when [`claim_fast`] had nothing to offer.
+#[cold]
+#[inline(never)]
+pub fn claim_slow(id: u32, len: usize) -> Option<Claim> {
+    exchange::claim(id, len)
+}
 
 #[inline(always)]
 fn fits_a_record(len: usize) -> bool {
     len.wrapping_sub(RECORD_HEADER) <= MAX_RECORD - RECORD_HEADER
 }
 
+/// A record's first word before it is committed.
 #[inline(always)]
-fn claim_fast(word: u64) -> Option<Claimed> {
-    let chunk = thread::base();
-    // SAFETY: `base` points to a chunk or to NO_CHUNK, both of which hold a ChunkCtl for as long as
-    // the thread lives.
-    let (pos, limit) = unsafe { (position(chunk), limit(chunk)) };
-    let at = u64::from(pos.load(Ordering::Relaxed));
-    let end = at + padded_len(word);
-    if end > u64::from(limit.load(Ordering::Relaxed)) {
-        return exchange::claim_slow(word);
-    }
-    // SAFETY: `limit` is the size of the chunk when it is not 0, and `end` is at most that.
-    let record = unsafe { chunk.cast::<u8>().cast_mut().add(at as usize) };
-    // SAFETY: RDTSC is allowed: the kernel sets `limit` only when the TSC is the trace clock.
-    let timestamp = unsafe { _rdtsc() };
-    // SAFETY: the word lies in the chunk and is aligned: positions are multiples of 8.
-    if unsafe { exchange_word(record, 0, word) } != 0 {
-        return exchange::claim_slow(word);
-    }
-    if limit.load(Ordering::Relaxed) == 0 {
-        // SAFETY: just claimed; the memory is this thread's whatever became of the chunk.
-        return unsafe { exchange::settle(chunk, record, word, timestamp) };
-    }
-    // SAFETY: 8 octets behind the word, inside the claimed record.
-    unsafe { record.add(8).cast::<u64>().write(timestamp) };
-    pos.store(end as u32, Ordering::Relaxed);
-    // SAFETY: an address inside a chunk is not null.
-    Some((unsafe { NonNull::new_unchecked(record) }, timestamp))
+fn word(id: u32, len: usize) -> u64 {
+    u64::from(id) | (len as u64) << WORD_LEN_SHIFT
 }
 
 /// Octets from a record to the next.
 #[inline(always)]
-fn padded_len(word: u64) -> u64 {
-    ((word >> WORD_LEN_SHIFT) + 7) & !7
+fn padded(len: usize) -> usize {
+    (len + 7) & !7
 }
 
 /// Puts `new` where `old` is, and returns what was there. Atomic for this thread and its signal

@@ -30,12 +30,17 @@
  * writes time-stamp and payload, and commits by setting bit 63 with release
  * order.  So the chain of words can always be walked: a record that was never
  * committed costs itself only.  The next record starts at the length rounded up
- * to 8.  A word of 0 ends the chain.
+ * to 8.  A word of 0 ends the chain.  The seal puts BOOTBUF_WORD_END there, so
+ * that a claim that a signal handler interrupted, and whose chunk the handler had
+ * sealed, fails: what was claimed before the seal is in the packet, and nothing
+ * can be claimed after it.
  */
 #define BOOTBUF_RECORD_ALIGN		8
 #define BOOTBUF_RECORD_HEADER		16
 #define BOOTBUF_WORD_LEN_SHIFT		32
 #define BOOTBUF_WORD_COMMITTED		0x8000000000000000ull
+/* No record: stands behind the last one of a sealed chunk, where it fits. */
+#define BOOTBUF_WORD_END		0x0001000000000000ull
 
 /**
  * struct bootbuf_record - header of a record, followed by the payload
