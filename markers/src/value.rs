@@ -82,6 +82,16 @@ pub fn clock(value: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub struct Octets<'a>(&'a [u8]);
 
+impl Octets<'_> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        // SAFETY: text() and bytes(), which alone make these, cut what is longer. Knowing it, the compiler
+        // sees that the record fits.
+        unsafe { core::hint::assert_unchecked(self.0.len() <= MAX_BYTES) };
+        self.0.len()
+    }
+}
+
 /// A field of type `str`; a longer one is cut in front of the character that no longer fits.
 #[inline(always)]
 pub fn str(value: &str) -> Octets<'_> {
@@ -105,6 +115,7 @@ pub fn bytes(value: &[u8]) -> Octets<'_> {
 }
 
 #[cold]
+#[inline(never)]
 fn cut(octets: &[u8]) -> &[u8] {
     let mut end = MAX_BYTES;
     // A character has four octets at most, and all but its first are 0b10xxxxxx.
@@ -118,12 +129,12 @@ fn cut(octets: &[u8]) -> &[u8] {
 unsafe impl Value for Octets<'_> {
     #[inline(always)]
     fn size(self) -> usize {
-        size_of::<u16>() + self.0.len()
+        size_of::<u16>() + self.len()
     }
 
     #[inline(always)]
     unsafe fn put(self, to: *mut u8) -> *mut u8 {
-        let len = self.0.len();
+        let len = self.len();
         // SAFETY: the caller gives size() octets. The source is a live slice of `len` octets, and
         // nobody else has a reference to the room of a claimed record, so they do not overlap.
         unsafe {
@@ -143,32 +154,44 @@ unsafe impl Value for Octets<'_> {
 /// `len` octets at `from` can be read and at `to` be written; the two do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: each arm moves octets 0..N and len-N..len only, with N at most `len`, or steps of 16
-    // that start before len-16.
+    // SAFETY: each arm moves octets 0..N and len-N..len only, with N at most `len`.
     unsafe {
-        match len {
-            0 => {}
-            1..4 => {
-                // Octets 0, len/2 and len-1 are all there are.
-                let (a, b, c) = (*from, *from.add(len / 2), *from.add(len - 1));
-                *to = a;
-                *to.add(len / 2) = b;
-                *to.add(len - 1) = c;
-            }
-            4..8 => ends::<u32>(from, to, len),
-            8..16 => ends::<u64>(from, to, len),
-            16..=32 => ends::<u128>(from, to, len),
-            _ => {
-                let mut at = 0;
-                while at < len - 16 {
-                    to.add(at)
-                        .cast::<u128>()
-                        .write_unaligned(from.add(at).cast::<u128>().read_unaligned());
-                    at += 16;
-                }
-                ends::<u128>(from.add(len - 16), to.add(len - 16), 16);
-            }
+        // The likely lengths first, 8 to 16.
+        if len.wrapping_sub(8) <= 8 {
+            ends::<u64>(from, to, len);
+        } else if len > 32 {
+            copy_long(from, to, len);
+        } else if len > 16 {
+            ends::<u128>(from, to, len);
+        } else if len >= 4 {
+            ends::<u32>(from, to, len);
+        } else if len != 0 {
+            // Octets 0, len/2 and len-1 are all there are.
+            let (a, b, c) = (*from, *from.add(len / 2), *from.add(len - 1));
+            *to = a;
+            *to.add(len / 2) = b;
+            *to.add(len - 1) = c;
         }
+    }
+}
+
+/// [`copy`] of more than 32 octets, in steps of 16.
+///
+/// # Safety
+///
+/// As [`copy`].
+#[inline(never)]
+unsafe fn copy_long(from: *const u8, to: *mut u8, len: usize) {
+    let mut at = 0;
+    // SAFETY: each step starts before len-16, and the last one at len-16.
+    unsafe {
+        while at < len - 16 {
+            to.add(at)
+                .cast::<u128>()
+                .write_unaligned(from.add(at).cast::<u128>().read_unaligned());
+            at += 16;
+        }
+        ends::<u128>(from.add(len - 16), to.add(len - 16), 16);
     }
 }
 
