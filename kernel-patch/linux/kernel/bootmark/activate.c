@@ -177,20 +177,22 @@ static bool vma_is_candidate(const struct vm_area_struct *vma)
 void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 		   unsigned long prot, unsigned long flags)
 {
+	VMA_ITERATOR(vmi, current->mm, addr);
 	struct mm_struct *mm = current->mm;
 	struct bootmark_module *module;
 	struct vm_area_struct *vma;
-	VMA_ITERATOR(vmi, mm, addr);
 
 	if (!(prot & PROT_WRITE) || (flags & MAP_TYPE) != MAP_PRIVATE)
 		return;
-	/*
-	 * The first words of a new mm, so none is older than the generation.
-	 * Pairs with the release in rules_changed().
-	 */
-	if (current->in_execve && !mm->bootmark_gen)
-		WRITE_ONCE(mm->bootmark_gen,
-			   smp_load_acquire(&bootmark_generation));
+	if (current->in_execve && !mm->bootmark_gen) {
+		/*
+		 * The first words of a new mm, so none is older than this.
+		 * Pairs with the release in rules_changed().
+		 */
+		u32 generation = smp_load_acquire(&bootmark_generation);
+
+		WRITE_ONCE(mm->bootmark_gen, generation);
+	}
 	if (!READ_ONCE(bootmark_active) || !bootmark_file_eligible(file))
 		return;
 

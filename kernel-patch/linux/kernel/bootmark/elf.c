@@ -71,6 +71,8 @@ static const char *take_note(const void *desc, u32 len, u64 vaddr,
 		return "its note is cut off";
 	memset(&note, 0, sizeof(note));
 	memcpy(&note, desc, min_t(size_t, len, sizeof(note)));
+	if (note.abi >> 16 < BOOTMARK_ABI_MAJOR)
+		return "its note gives no valid ABI version";
 	if (note.abi >> 16 != BOOTMARK_ABI_MAJOR) {
 		/* The members behind the version mean something else there. */
 		elf->found = true;

@@ -25,11 +25,17 @@ static u32 last_rule_id;
 bool bootmark_active;
 
 static void report_bad_rule(const char *text, size_t len,
-			    const struct bootmark_rule_parts *parts)
+			    const struct bootmark_rule_parts *parts, bool boot)
 {
-	pr_err_ratelimited("rule '%*pE', position %zu: %s\n",
-			   (int)min_t(size_t, len, MARKER_RULE_MAX), text,
-			   parts->pos, parts->why);
+	int shown = min_t(size_t, len, MARKER_RULE_MAX);
+
+	/* At boot each one is told; later nobody may flood the log. */
+	if (boot)
+		pr_err("rule '%*pE', position %zu: %s\n", shown, text,
+		       parts->pos, parts->why);
+	else
+		pr_err_ratelimited("rule '%*pE', position %zu: %s\n", shown,
+				   text, parts->pos, parts->why);
 }
 
 static struct bootmark_rule *rule_alloc(const char *text,
@@ -260,7 +266,7 @@ int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 *id,
 	int ret;
 
 	if (!bootmark_rule_parse(text, len, &parts)) {
-		report_bad_rule(text, len, &parts);
+		report_bad_rule(text, len, &parts, flags & MARKER_RULE_BOOT);
 		*err_pos = parts.pos;
 		return -EINVAL;
 	}
@@ -315,7 +321,7 @@ int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos)
 
 	if (!id) {
 		if (!bootmark_rule_parse(text, len, &parts)) {
-			report_bad_rule(text, len, &parts);
+			report_bad_rule(text, len, &parts, false);
 			*err_pos = parts.pos;
 			return -EINVAL;
 		}
