@@ -398,7 +398,7 @@ extern void bm__wrong_field(void) __attribute__((error(BM__WRONG_FIELD)));
 	_Static_assert(sizeof("" provider_) <= BOOTMARK_PROVIDER_LEN, \
 		"bootmark: provider is longer than 23 octets (BOOTMARK_PROVIDER_LEN - 1)"); \
 	_Static_assert(__builtin_strcmp(provider_, "kernel") != 0, \
-		"bootmark: provider kernel is the kernel's own"); \
+		"bootmark: provider kernel belongs to the kernel"); \
 	_Static_assert(sizeof("" name_) > 1, "bootmark: name is empty"); \
 	_Static_assert(sizeof("" name_) <= BOOTMARK_NAME_LEN, \
 		"bootmark: name is longer than 39 octets (BOOTMARK_NAME_LEN - 1)"); \

@@ -160,3 +160,97 @@ unsafe fn terminated_len(text: *const c_char, max: usize) -> usize {
     }
     len
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(ty: u8, arg: &Arg) -> std::vec::Vec<u8> {
+        // SAFETY: the tests give pointers to what they say.
+        let value = unsafe { FieldValue::new(ty, arg) };
+        let mut room = std::vec![0xee; value.size() + 8];
+        // SAFETY: the room is larger than the value.
+        let end = unsafe { value.put(room.as_mut_ptr()) };
+        assert_eq!(end as usize - room.as_ptr() as usize, value.size());
+        assert!(room[value.size()..].iter().all(|&octet| octet == 0xee));
+        room.truncate(value.size());
+        room
+    }
+
+    fn number(octets: [u8; 8]) -> Arg {
+        Arg {
+            value: ArgValue { octets },
+            len: 0,
+        }
+    }
+
+    fn string(octets: &[u8], len: usize) -> Arg {
+        Arg {
+            value: ArgValue {
+                ptr: octets.as_ptr().cast(),
+            },
+            len,
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_by_their_size() {
+        let arg = number([1, 2, 3, 4, 5, 6, 7, 8]);
+        for (ty, size) in [
+            (abi::TYPE_U8, 1),
+            (abi::TYPE_I8, 1),
+            (abi::TYPE_BOOL, 1),
+            (abi::TYPE_U16, 2),
+            (abi::TYPE_I16, 2),
+            (abi::TYPE_U32, 4),
+            (abi::TYPE_I32, 4),
+            (abi::TYPE_F32, 4),
+            (abi::TYPE_U64, 8),
+            (abi::TYPE_I64, 8),
+            (abi::TYPE_F64, 8),
+            (abi::TYPE_CLOCK, 8),
+        ] {
+            assert_eq!(
+                written(ty, &arg),
+                [1, 2, 3, 4, 5, 6, 7, 8][..size],
+                "type {ty}"
+            );
+        }
+    }
+
+    #[test]
+    fn strings_end_where_they_say_or_at_their_nul() {
+        let text = b"text\0behind";
+        assert_eq!(
+            written(abi::TYPE_STR, &string(text, usize::MAX)),
+            b"\x04\0text"
+        );
+        assert_eq!(written(abi::TYPE_STR, &string(text, 2)), b"\x02\0te");
+        assert_eq!(written(abi::TYPE_BYTES, &string(text, 6)), b"\x06\0text\0b");
+        let null = Arg {
+            value: ArgValue {
+                ptr: core::ptr::null(),
+            },
+            len: usize::MAX,
+        };
+        assert_eq!(written(abi::TYPE_STR, &null), b"\x06\0(null)");
+    }
+
+    #[test]
+    fn long_strings_are_cut_between_characters() {
+        let mut long = std::vec![b'x'; abi::MAX_BYTES - 1];
+        long.extend("\u{20ac} and more".as_bytes());
+        for len in [usize::MAX, long.len()] {
+            let mut terminated = long.clone();
+            terminated.push(0);
+            assert_eq!(
+                written(abi::TYPE_STR, &string(&terminated, len)).len(),
+                2 + abi::MAX_BYTES - 1
+            );
+        }
+        assert_eq!(
+            written(abi::TYPE_BYTES, &string(&long, long.len())).len(),
+            2 + abi::MAX_BYTES
+        );
+    }
+}
