@@ -157,6 +157,8 @@ struct bootbuf_task {
  * @addr: address in the window's mm
  * @pgoff: the same as an offset in the window's file
  * @npages: size
+ * @heir: thread that may hold the address too: who called vfork(), whose thread-
+ *	local memory the child wrote it to; NULL when there is none
  * @chunk: what is mapped there
  */
 struct bootbuf_slot {
@@ -164,6 +166,7 @@ struct bootbuf_slot {
 	unsigned long		addr;
 	pgoff_t			pgoff;
 	unsigned int		npages;
+	struct pid		*heir;
 	struct bootbuf_chunk	*chunk;
 };
 

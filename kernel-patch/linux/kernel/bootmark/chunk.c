@@ -394,7 +394,9 @@ static struct bootbuf_chunk *bootbuf_take_idle(struct bootbuf_task *bt)
 	if (!bt->win)
 		goto out;
 	list_for_each_entry(chunk, &bt->win->idle, idle) {
-		if (chunk->bt->owner != bt->owner || chunk->user != bt->user)
+		/* What a child of vfork() left may be known to another thread. */
+		if (chunk->bt->owner != bt->owner || chunk->user != bt->user ||
+		    chunk->slot->heir)
 			continue;
 		bootbuf_idle_remove(chunk);
 		old = chunk->bt;
@@ -551,10 +553,15 @@ static void bootbuf_seal(struct bootbuf_task *bt, struct bootbuf_chunk *chunk,
 	struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
 	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
 	u32 content = bootbuf_content_hint(chunk, READ_ONCE(ctl->pos));
+	u32 end = ALIGN(content, BOOTBUF_RECORD_ALIGN);
 
-	/* Tells a writer that a signal handler interrupted whether its claim counts. */
-	WRITE_ONCE(ctl->pos, content);
-	/* From here on no copy of the library writes to it. */
+	/*
+	 * From here on no copy of the library writes to it, and the claim of a
+	 * writer that has looked at the limit already, and was then interrupted by
+	 * the signal handler that asks, fails.
+	 */
+	if (end < bootbuf_chunk_size(chunk))
+		WRITE_ONCE(*(u64 *)((void *)ctl + end), BOOTBUF_WORD_END);
 	WRITE_ONCE(ctl->limit, 0);
 	WRITE_ONCE(ctl->size, 0);
 	bootbuf_count_lost(bt, READ_ONCE(ctl->lost));

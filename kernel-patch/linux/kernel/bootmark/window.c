@@ -20,6 +20,7 @@
 #include <linux/io.h>
 #include <linux/mman.h>
 #include <linux/pfn_t.h>
+#include <linux/pid.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -44,8 +45,10 @@ static void bootbuf_window_free(struct kref *kref)
 	unsigned long pgoff;
 
 	WARN_ON_ONCE(!list_empty(&win->idle));
-	xa_for_each(&win->index, pgoff, slot)
+	xa_for_each(&win->index, pgoff, slot) {
+		put_pid(slot->heir);
 		kfree(slot);
+	}
 	xa_destroy(&win->index);
 	kfree(win);
 }
@@ -323,6 +326,46 @@ static int bootbuf_window_grow(struct bootbuf_mm *win, unsigned int seen)
 	return err;
 }
 
+/*
+ * Whose thread-local memory current runs on, where the address of its chunk is
+ * kept: a child of vfork() has its parent's.
+ */
+static struct pid *bootbuf_tls_owner(void)
+{
+	struct task_struct *task = current;
+
+	RCU_LOCKDEP_WARN(!rcu_read_lock_held(), "needs rcu_read_lock()");
+
+	while (READ_ONCE(task->vfork_done))
+		task = rcu_dereference(task->real_parent);
+	return task_pid(task);
+}
+
+/* Does no other thread that is still there hold the slot's address? */
+static bool bootbuf_slot_is_ours(const struct bootbuf_slot *slot)
+{
+	bool ours;
+
+	if (!slot->heir)
+		return true;
+	rcu_read_lock();
+	ours = slot->heir == bootbuf_tls_owner() || !pid_task(slot->heir, PIDTYPE_PID);
+	rcu_read_unlock();
+	return ours;
+}
+
+/* What a child of vfork() is handed, its parent goes on holding. */
+static void bootbuf_slot_bequeath(struct bootbuf_slot *slot)
+{
+	put_pid(slot->heir);
+	slot->heir = NULL;
+	if (!current->vfork_done)
+		return;
+	rcu_read_lock();
+	slot->heir = get_pid(bootbuf_tls_owner());
+	rcu_read_unlock();
+}
+
 static struct bootbuf_slot *bootbuf_slot_reuse(struct bootbuf_mm *win,
 					       struct list_head *slots, u32 npages)
 {
@@ -331,7 +374,7 @@ static struct bootbuf_slot *bootbuf_slot_reuse(struct bootbuf_mm *win,
 	lockdep_assert_held(&win->lock);
 
 	list_for_each_entry(slot, slots, node) {
-		if (slot->npages == npages) {
+		if (slot->npages == npages && bootbuf_slot_is_ours(slot)) {
 			list_del_init(&slot->node);
 			return slot;
 		}
@@ -381,6 +424,8 @@ static struct bootbuf_slot *bootbuf_slot_get(struct bootbuf_mm *win,
 		slot = bootbuf_slot_reuse(win, &win->slots, npages);
 	if (!slot)
 		slot = bootbuf_slot_cut(win, npages);
+	if (!IS_ERR_OR_NULL(slot))
+		bootbuf_slot_bequeath(slot);
 	return slot;
 }
 

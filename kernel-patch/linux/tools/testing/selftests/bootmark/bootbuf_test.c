@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include "../kselftest_harness.h"
 
 #define EVENT_ID	5000
+#define ANY_PID		UINT32_MAX
 
 /* ---- The writer ----------------------------------------------------------------- */
 
@@ -208,7 +210,7 @@ static struct tally drain(int fd, uint32_t pid, bool done)
 				t.bad++;
 			last = p->seal_seq;
 		}
-		if (p->stream_id != BOOTBUF_STREAM_THREAD || p->pid != pid)
+		if (p->stream_id != BOOTBUF_STREAM_THREAD || (pid != ANY_PID && p->pid != pid))
 			continue;
 		n = count_records();
 		if (n < 0)
@@ -639,6 +641,51 @@ TEST_F(bootbuf, shared_mm)
 	EXPECT_EQ(2, drain(self->fd, getpid(), true).records);
 }
 
+static struct bootbuf_ctl *childs_chunk;
+
+static int vfork_leaver(void *arg)
+{
+	childs_chunk = chunk_new(NULL);
+	_exit(childs_chunk ? 7 : 1);
+}
+
+static void *chunk_of_thread(void *arg)
+{
+	return chunk_new(NULL);
+}
+
+/* The parent may go on with the address that a child of vfork() left it. */
+TEST_F(bootbuf, vfork_leaves_an_address)
+{
+	static char stack[65536];
+	struct bootbuf_ctl *first = chunk_new(NULL), *last = NULL;
+	pthread_t thread;
+	void *chunk;
+	int i;
+
+	ASSERT_NE(NULL, first);
+	for (i = 0; i < 5; i++) {
+		pid_t pid = clone(vfork_leaver, stack + sizeof(stack),
+				  CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+
+		ASSERT_GT(pid, 0);
+		waitpid(pid, NULL, 0);
+		ASSERT_NE(NULL, childs_chunk);
+		/* The next child may have it again. */
+		if (last)
+			EXPECT_EQ(last, childs_chunk);
+		last = childs_chunk;
+		EXPECT_EQ(0u, last->limit);
+		EXPECT_EQ(first, chunk_new(last));
+		drain(self->fd, 0, true);
+		/* No other thread gets it. */
+		pthread_create(&thread, NULL, chunk_of_thread, NULL);
+		pthread_join(thread, &chunk);
+		EXPECT_NE(NULL, chunk);
+		EXPECT_NE((void *)last, chunk);
+	}
+}
+
 static void exec_self(void *arg)
 {
 	struct bootbuf_ctl *ctl = NULL;
@@ -842,6 +889,104 @@ TEST_F(bootbuf, needs_perfmon)
 	}
 	waitpid(pid, &wstatus, 0);
 	EXPECT_EQ(7 << 8, wstatus);
+}
+
+/* ---- All at once ---------------------------------------------------------------------------- */
+
+static void busy_family(void)
+{
+	unsigned int seed = getpid();
+	pthread_t threads[3];
+	int i;
+
+	setpgid(0, 0);
+	for (;;) {
+		for (i = 0; i < 3; i++)
+			pthread_create(&threads[i], NULL, thread,
+				       (void *)(uintptr_t)(rand_r(&seed) % 2000));
+		if (rand_r(&seed) % 4 == 0 && !fork()) {
+			struct bootbuf_ctl *ctl = NULL;
+
+			write_many(&ctl, rand_r(&seed) % 500);
+			if (rand_r(&seed) % 2)
+				execl("/proc/self/exe", "bootbuf_test", "--write-three", NULL);
+			_exit(0);
+		}
+		for (i = 0; i < 3; i++)
+			pthread_join(threads[i], NULL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+}
+
+static uint64_t monotonic_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
+}
+
+/* Chunks of the meta stream: a new reader gets one packet for each. */
+static int meta_chunks(void)
+{
+	int fd = open_reader(BOOTBUF_OPEN_PEEK), n = 0;
+
+	while (next_packet(fd) > 0)
+		n += buf.packet.stream_id == BOOTBUF_STREAM_META;
+	close(fd);
+	return n;
+}
+
+TEST_F_TIMEOUT(bootbuf, stress, 120)
+{
+	enum { FAMILIES = 5 };
+	int meta = meta_chunks();
+	struct bootmark_status before = status(), after;
+	pid_t families[FAMILIES] = { };
+	uint64_t end = monotonic_ms() + 5000;
+	int i, fd, round = 0, records = 0;
+	struct tally t;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	while (monotonic_ms() < end) {
+		i = round++ % FAMILIES;
+		if (families[i]) {
+			kill(-families[i], SIGKILL);
+			kill(families[i], SIGKILL);
+			waitpid(families[i], NULL, 0);
+		}
+		families[i] = fork();
+		if (!families[i])
+			busy_family();
+		usleep(20000);
+		t = drain(self->fd, ANY_PID, true);
+		ASSERT_EQ(0, t.bad);
+		records += t.records;
+		if (round % 4)
+			continue;
+		fd = open_reader(BOOTBUF_OPEN_PEEK);
+		ASSERT_GE(fd, 0);
+		EXPECT_EQ(0, drain(fd, ANY_PID, false).bad);
+		close(fd);
+	}
+	for (i = 0; i < FAMILIES; i++) {
+		kill(-families[i], SIGKILL);
+		kill(families[i], SIGKILL);
+	}
+	while (wait(NULL) > 0)
+		;
+	records += drain(self->fd, ANY_PID, true).records;
+	EXPECT_GT(records, 1000);
+
+	/* Nothing is left but what the meta stream took. */
+	after = status();
+	EXPECT_EQ(before.open_chunks, after.open_chunks);
+	EXPECT_EQ(0u, after.sealed_chunks);
+	meta = meta_chunks() - meta;
+	EXPECT_GE(before.free_bytes - after.free_bytes, meta * 4096u);
+	EXPECT_LE(before.free_bytes - after.free_bytes,
+		  meta * (before.pool_bytes <= 4 << 20 ? 4096u : 16384u));
 }
 
 /* ---- The kernel's own events -------------------------------------------------------------- */
