@@ -41,16 +41,25 @@ static bool wait_for(atomic_int *flag)
 	return atomic_load(flag);
 }
 
+static struct shared *shared_map(int fd)
+{
+	return mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+		    MAP_SHARED, fd, 0);
+}
+
 FIXTURE(activation) {
 	struct shared *shared;
+	int fd;
 };
 
 FIXTURE_SETUP(activation)
 {
 	if (missing())
 		SKIP(return, "%s", missing());
-	self->shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* A file, so that it can be had behind exec as well. */
+	self->fd = memfd_create("shared", 0);
+	ASSERT_EQ(0, ftruncate(self->fd, 4096));
+	self->shared = shared_map(self->fd);
 	ASSERT_NE(MAP_FAILED, self->shared);
 }
 
@@ -172,11 +181,9 @@ static void *toggle(void *arg)
 	return NULL;
 }
 
-static void race_child(struct shared *shared, int number)
+/* Waits for the end of the changes, and compares. */
+static void race_report(struct shared *shared)
 {
-	/* Some are forked by a process that was just forked itself. */
-	if (number % 3 == 0 && fork())
-		_exit(0);
 	if (!wait_for(&shared->go) ||
 	    !race.state != !atomic_load(&shared->want))
 		atomic_fetch_add(&shared->wrong, 1);
@@ -185,40 +192,75 @@ static void race_child(struct shared *shared, int number)
 	_exit(0);
 }
 
+static void race_child(struct shared *shared, int number, int fd)
+{
+	char text[16];
+
+	/* Some are forked by a process that was just forked itself. */
+	if (number % 3 == 0 && fork())
+		_exit(0);
+	if (fd < 0)
+		race_report(shared);
+	snprintf(text, sizeof(text), "%d", fd);
+	execl("/proc/self/exe", "activation_test", "--race", text, NULL);
+	_exit(1);
+}
+
+/* @fd is -1 for children that only fork. */
+static void race_round(struct shared *shared, bool last, int fd)
+{
+	pthread_t thread;
+	int i;
+
+	atomic_store(&shared->go, 0);
+	atomic_store(&shared->stop, 0);
+	atomic_store(&shared->right, 0);
+	atomic_store(&shared->wrong, 0);
+	pthread_create(&thread, NULL, toggle, shared);
+	for (i = 0; i < CHILDREN; i++)
+		if (!fork())
+			race_child(shared, i, fd);
+	atomic_store(&shared->stop, 1);
+	pthread_join(thread, NULL);
+	atomic_store(&shared->want, last);
+	rule_add(last ? "selftest:race" : "!selftest:race", NULL);
+	atomic_store(&shared->go, 1);
+	for (i = 0; i < CHILDREN; i++)
+		wait(NULL);
+	/* Grandchildren are not waited for. */
+	for (i = 0; i < 2000 && atomic_load(&shared->right) +
+	     atomic_load(&shared->wrong) < CHILDREN; i++)
+		sleep_ms(10);
+}
+
 /* Children that are forked while the rules change have the last rule's word. */
 TEST_F_TIMEOUT(activation, fork_race, 120)
 {
-	struct shared *shared = self->shared;
-	int round, i;
+	int round;
 
 	for (round = 0; round < ROUNDS; round++) {
-		pthread_t thread;
-
-		atomic_store(&shared->go, 0);
-		atomic_store(&shared->stop, 0);
-		pthread_create(&thread, NULL, toggle, shared);
-		for (i = 0; i < CHILDREN; i++)
-			if (!fork())
-				race_child(shared, i);
-		atomic_store(&shared->stop, 1);
-		pthread_join(thread, NULL);
-		atomic_store(&shared->want, round & 1);
-		EXPECT_EQ(0, rule_add(round & 1 ? "selftest:race" :
-						  "!selftest:race", NULL));
-		atomic_store(&shared->go, 1);
-		for (i = 0; i < CHILDREN; i++)
-			wait(NULL);
-		for (i = 0; i < 500 && atomic_load(&shared->right) +
-		     atomic_load(&shared->wrong) < (round + 1) * CHILDREN; i++)
-			sleep_ms(10);
+		race_round(self->shared, round & 1, -1);
+		EXPECT_EQ(0, atomic_load(&self->shared->wrong));
+		EXPECT_EQ(CHILDREN, atomic_load(&self->shared->right));
 	}
-	EXPECT_EQ(0, atomic_load(&shared->wrong));
-	EXPECT_EQ(ROUNDS * CHILDREN, atomic_load(&shared->right));
+}
+
+TEST_F_TIMEOUT(activation, exec_race, 120)
+{
+	int round;
+
+	for (round = 0; round < ROUNDS; round++) {
+		race_round(self->shared, round & 1, self->fd);
+		EXPECT_EQ(0, atomic_load(&self->shared->wrong));
+		EXPECT_EQ(CHILDREN, atomic_load(&self->shared->right));
+	}
 }
 
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "--first-state"))
 		return selftest_first_state & BOOTMARK_STATE_ENABLED;
+	if (argc == 3 && !strcmp(argv[1], "--race"))
+		race_report(shared_map(atoi(argv[2])));
 	return test_harness_run(argc, argv);
 }

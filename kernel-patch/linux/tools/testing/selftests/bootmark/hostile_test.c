@@ -63,6 +63,34 @@ TEST_F(files, copy_is_another_module)
 	EXPECT_EQ(0, again->state);
 }
 
+/* Processes that look into a new file at once agree on one module. */
+TEST_F(files, looked_into_at_once)
+{
+	const int processes = 8;
+	int ready[2], i;
+	char octet;
+
+	ASSERT_EQ(0, file_write(FILE_A, self->image.octets, self->image.len));
+	ASSERT_EQ(0, pipe(ready));
+	for (i = 0; i < processes; i++) {
+		if (fork())
+			continue;
+		close(ready[1]);
+		/* End of file is the signal to start. */
+		if (read(ready[0], &octet, 1))
+			_exit(1);
+		_exit(!file_load(FILE_A, &self->image, &second)->state);
+	}
+	close(ready[1]);
+	for (i = 0; i < processes; i++) {
+		int ws;
+
+		wait(&ws);
+		EXPECT_EQ(0, ws);
+	}
+	EXPECT_EQ(self->modules + 1, status().modules);
+}
+
 /* Who maps a whole file works on it, and gets what the file has. */
 TEST_F(files, whole_file_is_left_alone)
 {
