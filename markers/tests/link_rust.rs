@@ -6,7 +6,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use common::{cargo, markers_of, output, run, scratch, source};
 
@@ -31,14 +31,18 @@ const LINKERS: [(&str, &[&str]); 3] = [
     ("rust-lld", &[]),
 ];
 
-/// The folder of `libmarkers.rlib`, with code for all that follows in it.
+/// The crate, with code for all that follows in it.
 fn markers_rlib() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| build_rlib("rlib", "c"))
+    FOLDER.get_or_init(|| build_rlib("plain", &["c"]))
 }
 
-fn build_rlib(name: &str, feature: &str) -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+/// Builds the crate with features and returns a folder with `libmarkers.rlib` and `libbootbuf.rlib`.
+fn build_rlib(name: &str, features: &[&str]) -> PathBuf {
+    // Variants share what they depend on; cargo leaves the last one's libraries in the folder.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap();
+    let target = common::target_dir("rlib");
     run(cargo()
         // Bitcode for LTO beside the machine code.
         .env("RUSTFLAGS", "-Cembed-bitcode=yes")
@@ -50,9 +54,14 @@ fn build_rlib(name: &str, feature: &str) -> PathBuf {
             "--package",
             "bootmark-markers",
         ])
-        .args(["--features", feature, "--target-dir"])
+        .args(["--package", "bootmark-bootbuf", "--features"])
+        .args([&features.join(","), "--target-dir"])
         .arg(&target));
-    target.join("release")
+    let folder = scratch(&format!("rlib-{name}"));
+    for library in ["libmarkers.rlib", "libbootbuf.rlib"] {
+        std::fs::copy(target.join("release").join(library), folder.join(library)).unwrap();
+    }
+    folder
 }
 
 fn rustc(dir: &Path, file: &str, options: &[&str]) -> Command {
@@ -70,7 +79,10 @@ fn rustc_with(markers: &Path, dir: &Path, file: &str, options: &[&str]) -> Comma
             markers.join("libmarkers.rlib").display()
         ))
         .arg("-L")
-        .arg(format!("dependency={}", markers.join("deps").display()))
+        .arg(format!(
+            "dependency={}",
+            common::target_dir("rlib").join("release/deps").display()
+        ))
         .arg("-L")
         .arg(dir)
         .arg("--out-dir")
@@ -180,7 +192,7 @@ fn a_shared_object_for_c_has_its_own() {
 /// A generic function of a Rust dylib is compiled in its users: the code is theirs, the marker is not.
 #[test]
 fn a_rust_dylib_has_its_own() {
-    let markers = build_rlib("rlib-dylib", "dylib");
+    let markers = build_rlib("dylib", &["dylib"]);
     for (linker, linker_options) in LINKERS {
         let dir = scratch(&format!("link-rust-dylib-{linker}"));
         let build = |file: &str, options: &[&str]| {
@@ -256,6 +268,62 @@ fn rust_and_c_in_one_program() {
         assert_eq!(markers_of(&dir.join("program")), expected, "{linker}");
     }
 }
+
+/// What Rust and C write comes back as it was, over the stand-in for the system call.
+#[test]
+fn records_come_back() {
+    let markers = build_rlib("stand-in", &["c", "elf", "stand-in"]);
+    let dir = scratch("link-rust-records");
+    let object = dir.join("two.o");
+    run(common::c_compiler("gcc")
+        .args(["-O2", "-fPIC", "-c"])
+        .arg(source("tests/fixtures/two.c"))
+        .arg("-o")
+        .arg(&object));
+    let bootbuf = format!(
+        "--extern=bootbuf={}",
+        markers.join("libbootbuf.rlib").display()
+    );
+    let link = format!("-Clink-arg={}", object.display());
+    for optimise in ["-O", "-Copt-level=0"] {
+        run(&mut rustc_with(
+            &markers,
+            &dir,
+            "records.rs",
+            &[optimise, &bootbuf, &link],
+        ));
+        let records = run(&mut Command::new(dir.join("records")));
+        assert_eq!(records, RECORDS, "{optimise}");
+    }
+}
+
+const RECORDS: &str = "\
+r:all a=Unsigned(1) b=Signed(-2) c=F32(0.5) d=Bool(true) e=\"0123456789\" \
+f=\"a string of runtime length\" g=Bytes([1, 2]) h=on
+r:none
+r:count n=Unsigned(1099511627776)
+r:long text=\"\"
+r:long text=\"x\"
+r:long text=\"xxx\"
+r:long text=\"xxxxxxx\"
+r:long text=\"xxxxxxxx\"
+r:long text=\"xxxxxxxxxxxxxxxx\"
+r:long text=\"xxxxxxxxxxxxxxxxx\"
+r:long text=32 octets
+r:long text=33 octets
+r:long text=480 octets
+r:long text=480 octets
+r:fallible number=Unsigned(0)
+r:fallible begin=earlier ret=Signed(-2)
+r:fallible number=Unsigned(1)
+r:fallible begin=earlier ret=Signed(0)
+r:outer
+r:inner
+r:inner begin=earlier ret=Signed(0)
+r:outer begin=earlier ret=Signed(-11)
+c:two number=Signed(-5)
+r:cut
+";
 
 #[test]
 fn two_instructions_while_off() {

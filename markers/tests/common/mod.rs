@@ -70,11 +70,18 @@ pub fn cargo() -> Command {
     command
 }
 
+/// A target directory that stays from run to run.
+pub fn target_dir(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("target")
+        .join(name)
+}
+
 /// `libbootmark.a`, a release build.
 pub fn libbootmark() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capi");
+        let target = target_dir("capi");
         run(cargo()
             .args([
                 "build",
