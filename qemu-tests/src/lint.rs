@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use walkdir::WalkDir;
 
 use crate::kernel::{Inputs, Patch, in_build_tree, kbuild};
@@ -40,12 +40,10 @@ pub fn rust() -> Result<()> {
         log.path(),
         &step,
     )
-    .inspect_err(|_| {
-        // clippy's messages are longer than the tail an error shows.
-        eprint!(
-            "{}",
-            std::fs::read_to_string(log.path()).unwrap_or_default()
-        );
+    .map_err(|_| {
+        // Its messages are longer than the tail that an error shows.
+        let all = std::fs::read_to_string(log.path()).unwrap_or_default();
+        anyhow!("clippy has complaints:\n{}", all.trim_end())
     })?;
     step.done("clean");
     Ok(())

@@ -1,8 +1,11 @@
-//! `cargo xtask` as a user meets it when the arguments are wrong: told at once,
-//! before anything is built.
+//! `cargo xtask` as a user meets it: wrong arguments are told at once, before
+//! anything is built, and what a boot is asked for on the command line is done.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn xtask(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
@@ -61,4 +64,75 @@ fn results_do_not_go_over_other_files() {
 #[test]
 fn an_unknown_configuration_names_the_known_ones() {
     assert!(error(&["kernel", "--config", "huge"]).contains("small, off, debug"));
+}
+
+/// Waits until the guest's console shows a text.
+fn wait_for(console: &Path, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(1800);
+    while !fs::read_to_string(console).is_ok_and(|log| log.contains(text)) {
+        assert!(
+            Instant::now() < deadline,
+            "no `{text}` in {}",
+            console.display()
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_shell_is_interactive_and_powers_off_when_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut boot = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["boot", "--shell", "--out"])
+        .arg(dir.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let console = dir.path().join("console.log");
+    let mut keyboard = boot.stdin.take().unwrap();
+    wait_for(&console, "bootmark# ");
+    keyboard.write_all(b"echo in-$((40+2))-shell\r").unwrap();
+    wait_for(&console, "in-42-shell");
+    keyboard.write_all(b"exit\r").unwrap();
+    let out = boot.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}");
+    assert!(text.contains("reboot: Power down"), "{text}");
+}
+
+#[test]
+fn a_script_runs_with_what_was_added_and_decides_the_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script.sh");
+    fs::write(
+        &script,
+        "echo user $(id -u)\ncat /opt/added/file\nbootmark --version\nexit 7\n",
+    )
+    .unwrap();
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    fs::write(dir.path().join("folder/file"), "from the host\n").unwrap();
+    // A name that a careless command line would trip over.
+    let results = dir.path().join("my, results");
+    let add = format!("{}:/opt/added", dir.path().join("folder").display());
+    let out = xtask(&[
+        "boot",
+        "--out",
+        results.to_str().unwrap(),
+        "--script",
+        script.to_str().unwrap(),
+        "--add",
+        &add,
+        "--append",
+        "made.up=1",
+    ]);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(7), "{stderr}");
+    let log = fs::read_to_string(results.join("script.log")).unwrap();
+    assert!(log.starts_with("user 0\nfrom the host\nbootmark "), "{log}");
+    let console = fs::read_to_string(results.join("console.log")).unwrap();
+    assert!(console.contains(" made.up=1"), "{console}");
+    let summary = fs::read_to_string(results.join("summary.txt")).unwrap();
+    assert!(String::from_utf8_lossy(&out.stdout).contains(summary.trim_end()));
+    assert!(results.join("trace/metadata").exists());
 }

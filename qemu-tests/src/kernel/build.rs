@@ -253,9 +253,10 @@ impl Place {
 
 /// `make` in a folder, with all that would make outputs differ pinned down.
 pub fn kbuild(dir: &Path) -> Command {
-    let mut command = Command::new("make");
+    // A make that outlived us would go on in a folder that the next run uses.
+    let mut command = Command::new("setpriv");
     command
-        .arg("-s")
+        .args(["--pdeathsig", "TERM", "--", "make", "-s"])
         .arg("-C")
         .arg(dir)
         .arg("ARCH=x86_64")
