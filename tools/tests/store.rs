@@ -292,6 +292,28 @@ fn a_kernel_without_bootmark_is_named() {
 }
 
 #[test]
+fn what_a_killed_run_left_is_repaired() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    silent(extract(&dir, &[meta().bytes(), packet(3, 0, SEAL_FULL, 5)]));
+    let before = files(&dir);
+    // Died between the two renames of a file system that cannot exchange.
+    fs::rename(&dir, temp.path().join(".trace.old")).unwrap();
+    fs::create_dir(temp.path().join(".trace.new")).unwrap();
+    fs::write(temp.path().join(".trace.new/.stream-3"), "half").unwrap();
+    silent(extract(&dir, &[meta().bytes(), packet(3, 0, SEAL_FULL, 5)]));
+    assert_eq!(files(&dir), before);
+    assert_eq!(names(temp.path()), ["trace", "trace.packets"]);
+
+    // Died behind them.
+    fs::create_dir(temp.path().join(".trace.old")).unwrap();
+    fs::write(temp.path().join(".trace.old/metadata"), "older").unwrap();
+    silent(extract(&dir, &[meta().bytes()]));
+    assert_eq!(files(&dir), before);
+    assert_eq!(names(temp.path()), ["trace", "trace.packets"]);
+}
+
+#[test]
 fn killed_at_any_time_it_neither_loses_nor_repeats() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("trace");

@@ -4,6 +4,7 @@
 //! comes when the directory is on the disk. So a crash neither loses nor repeats an event.
 
 pub mod check;
+pub mod notes;
 pub mod source;
 pub mod store;
 
@@ -14,8 +15,9 @@ use bootbuf::abi::{SEAL_OPEN, STREAM_META};
 use bootbuf::reader::{Packet, PacketError};
 
 use self::check::LeftOut;
+use self::notes::{StoreError, Totals};
 use self::source::{Source, SourceError};
-use self::store::{Store, StoreError, Totals};
+use self::store::Store;
 use crate::trace::meta::MetaError;
 use crate::trace::tsdl::Machine;
 

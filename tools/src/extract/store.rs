@@ -18,80 +18,19 @@ use std::path::{Path, PathBuf};
 use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_META};
 use bootbuf::reader::{Item, Packet};
 use rustix::fs::{CWD, RenameFlags};
-use serde::{Deserialize, Serialize};
 use zerocopy::IntoBytes;
 
 use super::check::{self, Checked, LeftOut};
+use super::notes::{Notes, StoreError, Totals};
 use crate::trace::layout;
 use crate::trace::meta::Meta;
 use crate::trace::tsdl::{self, Machine};
-
-/// Why a trace directory cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The file system refuses.
-    #[error("cannot {what} {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The directory holds something else.
-    #[error("{} is not empty and no Bootmark trace: choose another directory", .0.display())]
-    NotATrace(PathBuf),
-    /// The directory holds another boot.
-    #[error("{} holds the trace of another boot ({theirs}; this one is {ours}): choose another directory", path.display())]
-    OtherBoot {
-        /// The directory.
-        path: PathBuf,
-        /// Its boot id.
-        theirs: String,
-        /// That of the packets.
-        ours: String,
-    },
-    /// The directory was cut off or changed.
-    #[error("{}, offset {offset}: {what}: move the directory away and extract again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong.
-        what: String,
-    },
-    /// The kernel broke its word.
-    #[error("the kernel returned packet {seq} of stream {stream} after packet {last}")]
-    Order {
-        /// Stream instance.
-        stream: u64,
-        /// The packet's number.
-        seq: u64,
-        /// The last stored.
-        last: u64,
-    },
-}
 
 type Result<T> = std::result::Result<T, StoreError>;
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     let path = path.to_owned();
     move |source| StoreError::Io { what, path, source }
-}
-
-/// What the extractor notes beside the trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notes {
-    /// Version of this structure.
-    pub version: u32,
-    /// The machine.
-    pub machine: Machine,
-    /// Extractions that made this directory.
-    pub extractions: u64,
-    /// Records that were left out, by stream and packet; packets without any are not listed.
-    pub left_out: BTreeMap<u64, BTreeMap<u64, LeftOut>>,
 }
 
 /// One stream on its way.
@@ -118,19 +57,6 @@ impl Stream {
             .last()
             .map_or(0, |place| place.offset + place.header.packet_bits / 8)
     }
-}
-
-/// What a trace directory holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Records.
-    pub events: u64,
-    /// Records lost: by the kernel for want of room, torn, invalid.
-    pub lost: u64,
-    /// Threads and CPUs.
-    pub streams: u64,
-    /// Octets of all stream files.
-    pub bytes: u64,
 }
 
 /// A trace directory that is being written.

@@ -21,7 +21,7 @@ use super::layout;
 use super::marker::Marker;
 use super::meta::Meta;
 use super::packet;
-use crate::extract::store::Notes;
+use crate::extract::notes::Notes;
 
 /// Why a directory cannot be read at all.
 #[derive(Debug, thiserror::Error)]
