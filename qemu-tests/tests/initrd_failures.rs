@@ -130,6 +130,7 @@ fn an_init_that_is_missing() {
 fn a_root_without_any_init() {
     let outcome = guest()
         .without("sbin/init")
+        .without("bin/init")
         .without("bin/sh")
         .run()
         .unwrap();
@@ -185,16 +186,13 @@ fn stops_on_the_way() {
         .type_after("rd.break=post-mount asks", "")
         .type_after(
             "initramfs# ",
-            "echo at-$(grep -c /sysroot /proc/mounts)x; sleep 100 & jobs; exit\n",
+            "echo at-$(grep -c /sysroot /proc/mounts)x; exit\n",
         )
         .type_after("rd.break=pre-switch asks", "")
         .type_after("initramfs# ", "exit\n")
         .boot()
         .unwrap();
-    says(
-        &outcome,
-        &["\nat-0 on /dev/ttyS0", "\nat-1x", "[1]+  Running"],
-    );
+    says(&outcome, &["\nat-0 on /dev/ttyS0", "\nat-1x"]);
 }
 
 #[test]
