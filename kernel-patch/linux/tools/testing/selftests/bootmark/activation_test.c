@@ -12,8 +12,10 @@
 SELFTEST_MARKER(selftest_early, "selftest", "early");
 SELFTEST_MARKER(race, "selftest", "race");
 
-#define CHILDREN	60
-#define ROUNDS		4
+/* A race is lost now and then only. */
+#define ROUNDS		300
+/* Forked in a round at most. */
+#define CHILDREN	50
 
 /* Between a test and its children. */
 struct shared {
@@ -22,6 +24,7 @@ struct shared {
 	atomic_int	want;
 	atomic_int	right;
 	atomic_int	wrong;
+	atomic_int	forked;
 	atomic_uint	state;
 };
 
@@ -169,19 +172,7 @@ TEST_F(activation, exec)
 	rule_del("selftest:early");
 }
 
-static void *toggle(void *arg)
-{
-	struct shared *shared = arg;
-	bool on = false;
-
-	while (!atomic_load(&shared->stop)) {
-		rule_add(on ? "selftest:race" : "!selftest:race", NULL);
-		on = !on;
-	}
-	return NULL;
-}
-
-/* Waits for the end of the changes, and compares. */
+/* Waits for the rule, and compares. */
 static void race_report(struct shared *shared)
 {
 	if (!wait_for(&shared->go) ||
@@ -192,68 +183,64 @@ static void race_report(struct shared *shared)
 	_exit(0);
 }
 
-static void race_child(struct shared *shared, int number, int fd)
+/* Forks until it is told to stop; @fd is -1 for children that do not exec. */
+static void race_forker(struct shared *shared, int fd)
 {
 	char text[16];
+	int i;
 
-	/* Some are forked by a process that was just forked itself. */
-	if (number % 3 == 0 && fork())
-		_exit(0);
-	if (fd < 0)
-		race_report(shared);
 	snprintf(text, sizeof(text), "%d", fd);
-	execl("/proc/self/exe", "activation_test", "--race", text, NULL);
-	_exit(1);
+	for (i = 0; i < CHILDREN && !atomic_load(&shared->stop); i++) {
+		if (!fork()) {
+			if (fd >= 0)
+				execl("/proc/self/exe", "activation_test",
+				      "--race", text, NULL);
+			race_report(shared);
+		}
+		atomic_fetch_add(&shared->forked, 1);
+	}
+	while (wait(NULL) > 0)
+		;
+	_exit(0);
 }
 
-/* @fd is -1 for children that only fork. */
-static void race_round(struct shared *shared, bool last, int fd)
+/* Changes the rule while another process forks as fast as it can. */
+static void race_round(struct shared *shared, bool on, int fd)
 {
-	pthread_t thread;
-	int i;
+	pid_t forker;
 
 	atomic_store(&shared->go, 0);
 	atomic_store(&shared->stop, 0);
-	atomic_store(&shared->right, 0);
-	atomic_store(&shared->wrong, 0);
-	pthread_create(&thread, NULL, toggle, shared);
-	for (i = 0; i < CHILDREN; i++)
-		if (!fork())
-			race_child(shared, i, fd);
+	atomic_store(&shared->forked, 0);
+	forker = fork();
+	if (!forker)
+		race_forker(shared, fd);
+	wait_for(&shared->forked);
+	rule_add(on ? "selftest:race" : "!selftest:race", NULL);
 	atomic_store(&shared->stop, 1);
-	pthread_join(thread, NULL);
-	atomic_store(&shared->want, last);
-	rule_add(last ? "selftest:race" : "!selftest:race", NULL);
+	atomic_store(&shared->want, on);
 	atomic_store(&shared->go, 1);
-	for (i = 0; i < CHILDREN; i++)
-		wait(NULL);
-	/* Grandchildren are not waited for. */
-	for (i = 0; i < 2000 && atomic_load(&shared->right) +
-	     atomic_load(&shared->wrong) < CHILDREN; i++)
-		sleep_ms(10);
+	waitpid(forker, NULL, 0);
 }
 
-/* Children that are forked while the rules change have the last rule's word. */
 TEST_F_TIMEOUT(activation, fork_race, 120)
 {
 	int round;
 
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 0; round < ROUNDS; round++)
 		race_round(self->shared, round & 1, -1);
-		EXPECT_EQ(0, atomic_load(&self->shared->wrong));
-		EXPECT_EQ(CHILDREN, atomic_load(&self->shared->right));
-	}
+	EXPECT_EQ(0, atomic_load(&self->shared->wrong));
+	EXPECT_LE(ROUNDS, atomic_load(&self->shared->right));
 }
 
 TEST_F_TIMEOUT(activation, exec_race, 120)
 {
 	int round;
 
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 0; round < ROUNDS; round++)
 		race_round(self->shared, round & 1, self->fd);
-		EXPECT_EQ(0, atomic_load(&self->shared->wrong));
-		EXPECT_EQ(CHILDREN, atomic_load(&self->shared->right));
-	}
+	EXPECT_EQ(0, atomic_load(&self->shared->wrong));
+	EXPECT_LE(ROUNDS, atomic_load(&self->shared->right));
 }
 
 int main(int argc, char **argv)
