@@ -33,6 +33,9 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreE
     move |source| StoreError::Io { what, path, source }
 }
 
+/// Streams up to which each file is synced by itself.
+const MAX_FILE_SYNCS: usize = 32;
+
 /// One stream on its way.
 #[derive(Debug, Default)]
 struct Stream {
@@ -64,6 +67,8 @@ impl Stream {
 pub struct Store {
     target: PathBuf,
     temp: PathBuf,
+    /// Open from the begin, so that a sync reports every write that failed since.
+    temp_dir: File,
     /// Whether a target is there to be exchanged.
     exists: bool,
     streams: BTreeMap<u64, Stream>,
@@ -103,9 +108,12 @@ impl Store {
             }
         }
         remove(&temp)?;
+        fs::create_dir(&temp).map_err(io_error("create", &temp))?;
+        let temp_dir = File::open(&temp).map_err(io_error("open", &temp))?;
         let mut store = Self {
             target: target.to_owned(),
             temp,
+            temp_dir,
             exists: false,
             streams: BTreeMap::new(),
             meta: Meta::default(),
@@ -119,7 +127,6 @@ impl Store {
         store.notes.version = 1;
         store.notes.machine = machine;
         store.notes.extractions += 1;
-        fs::create_dir(&store.temp).map_err(io_error("create", &store.temp))?;
         Ok(store)
     }
 
@@ -370,7 +377,13 @@ impl Store {
         Ok(totals)
     }
 
+    /// Puts the built directory on the disk. Many files are synced by one call for the whole file
+    /// system: one call a file takes seconds for a few thousand threads.
     fn sync(&self) -> Result<()> {
+        if self.streams.len() > MAX_FILE_SYNCS {
+            return rustix::fs::syncfs(&self.temp_dir)
+                .map_err(|error| io_error("sync", &self.temp)(error.into()));
+        }
         let entries = fs::read_dir(&self.temp).map_err(io_error("read", &self.temp))?;
         for entry in entries {
             let path = entry.map_err(io_error("read", &self.temp))?.path();
