@@ -1,5 +1,6 @@
 //! The block devices that the kernel has found, with what is on them.
 
+use crate::partition;
 use crate::superblock::{self, Superblock};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -16,18 +17,42 @@ pub struct BlockDevice {
     pub number: (u32, u32),
     /// Size in octets.
     pub bytes: u64,
-    /// The partition table's UUID of this partition, if the kernel tells it (Linux 6.10 and newer).
-    pub part_uuid: Option<String>,
+    /// Where its partition table is, when it is a partition.
+    pub table: Option<Table>,
+    /// The partition table's UUID of this partition, if the kernel tells it (Linux 6.13 and newer).
+    pub kernel_part_uuid: Option<String>,
     /// The partition table's name of this partition.
     pub part_name: Option<String>,
     /// Whether the kernel refuses writes to it.
     pub read_only: bool,
 }
 
+/// The place of a partition in the table of its disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The disk's name.
+    pub disk: String,
+    /// Its logical blocks' size in octets.
+    pub block: u64,
+    /// The partition's number, from 1.
+    pub number: u32,
+}
+
 impl BlockDevice {
+    /// The partition table's UUID of this partition: the kernel's word, or the table's.
+    pub fn part_uuid(&self) -> Option<String> {
+        if self.kernel_part_uuid.is_some() {
+            return self.kernel_part_uuid.clone();
+        }
+        let table = self.table.as_ref()?;
+        let file = File::open(node(&table.disk)).ok()?;
+        let read = |at, buf: &mut [u8]| read_full_at(&file, buf, at);
+        partition::uuid(read, table.block, table.number).ok()?
+    }
+
     /// The node in `/dev`; names with a slash have `!` in sysfs (`cciss!c0d0`).
     pub fn node(&self) -> PathBuf {
-        Path::new("/dev").join(self.name.replace('!', "/"))
+        node(&self.name)
     }
 
     /// Looks at the superblock.
@@ -60,7 +85,7 @@ impl BlockDevice {
         if let Some(name) = &self.part_name {
             let _ = write!(out, " PARTLABEL={name}");
         }
-        if let Some(uuid) = &self.part_uuid {
+        if let Some(uuid) = self.part_uuid() {
             let _ = write!(out, " PARTUUID={uuid}");
         }
         let _ = write!(out, ", {} MiB)", self.bytes >> 20);
@@ -122,11 +147,34 @@ fn read_one(dir: &Path, name: String) -> Option<BlockDevice> {
     Some(BlockDevice {
         number: number(attribute("dev")?.trim())?,
         bytes: sectors.saturating_mul(512),
-        part_uuid: of_uevent("PARTUUID"),
+        table: table(dir),
+        kernel_part_uuid: of_uevent("PARTUUID"),
         part_name: of_uevent("PARTNAME"),
         read_only: attribute("ro").is_some_and(|ro| ro.trim() == "1"),
         name,
     })
+}
+
+/// The device's folder in sysfs lies in its disk's when it is a partition; only then it has a number.
+fn table(dir: &Path) -> Option<Table> {
+    let attribute = |file| fs::read_to_string(dir.join(file)).ok();
+    let uevent = attribute("../uevent")?;
+    Some(Table {
+        number: attribute("partition")?.trim().parse().ok()?,
+        block: attribute("../queue/logical_block_size")?
+            .trim()
+            .parse()
+            .ok()?,
+        disk: uevent
+            .lines()
+            .find_map(|l| l.strip_prefix("DEVNAME="))?
+            .to_owned(),
+    })
+}
+
+/// The node of a device by its name in sysfs or in an event.
+fn node(name: &str) -> PathBuf {
+    Path::new("/dev").join(name.replace('!', "/"))
 }
 
 /// Parses `major:minor`, both decimal.
@@ -187,7 +235,7 @@ mod tests {
         let part = &all[1];
         assert_eq!((part.number, part.bytes), ((254, 17), 1 << 20));
         assert_eq!(part.part_name.as_deref(), Some("my root"));
-        assert_eq!(part.part_uuid.as_deref(), Some("ab-01"));
+        assert_eq!(part.part_uuid().as_deref(), Some("ab-01"));
         assert!(part.read_only);
     }
 

@@ -86,8 +86,7 @@ impl RootSpec {
             RootSpec::Number(major, minor) => (*major, *minor) == device.number,
             RootSpec::PartLabel(name) => device.part_name.as_ref() == Some(name),
             RootSpec::PartUuid(uuid) => device
-                .part_uuid
-                .as_ref()
+                .part_uuid()
                 .is_some_and(|u| u.eq_ignore_ascii_case(uuid)),
             RootSpec::Label(_) | RootSpec::Uuid(_) => false,
         }
@@ -311,7 +310,8 @@ mod tests {
             name: "vda1".into(),
             number: (254, 1),
             bytes: 1 << 20,
-            part_uuid: Some("AB-01".into()),
+            table: None,
+            kernel_part_uuid: Some("AB-01".into()),
             part_name: Some("my root".into()),
             read_only: false,
         }
