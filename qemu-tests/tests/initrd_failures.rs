@@ -1,7 +1,12 @@
 //! `bootmark-init` when the boot cannot go on: it says what is wrong and does what the command line asks.
 
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+
 use qemu_tests::guest::{Guest, Outcome};
 use qemu_tests::qemu::{Alarm, Ending};
+use qemu_tests::{image, programs};
 
 /// The project's guest without a trace: these are about PID 1 alone. `loglevel` keeps the kernel's messages
 /// out of what the tests look for.
@@ -46,6 +51,42 @@ fn a_root_device_that_does_not_come() {
     let root = format!("UUID={}", uuid.to_uppercase());
     let again = guest().root(&root).disk(outcome.disk()).boot().unwrap();
     says(&again, &["the root device is vda"]);
+}
+
+#[test]
+fn a_partition_by_the_uuid_of_its_table() {
+    const START: u64 = 1 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    image::root_at(
+        &image::root_layout(&programs::build().unwrap()).unwrap(),
+        &root,
+    )
+    .unwrap();
+    let path = dir.path().join("disk");
+    let mut disk = File::create(&path).unwrap();
+    disk.seek(SeekFrom::Start(START)).unwrap();
+    let size = io::copy(&mut File::open(&root).unwrap(), &mut disk).unwrap();
+    // An MBR with one Linux partition, the first of two entries left empty.
+    let mut mbr = [0; 512];
+    mbr[440..444].copy_from_slice(&0x1234_abcd_u32.to_le_bytes());
+    mbr[462 + 4] = 0x83;
+    mbr[462 + 8..462 + 12].copy_from_slice(&u32::try_from(START / 512).unwrap().to_le_bytes());
+    mbr[462 + 12..462 + 16].copy_from_slice(&u32::try_from(size / 512).unwrap().to_le_bytes());
+    mbr[510..].copy_from_slice(&[0x55, 0xaa]);
+    disk.write_all_at(&mbr, 0).unwrap();
+    let outcome = guest()
+        .root("PARTUUID=1234ABCD-02")
+        // Not as the guest's disk: the harness fetches results from whole ones only.
+        .without_disk()
+        .qemu_arg("-drive")
+        .qemu_arg(&format!("file={},format=raw,if=virtio", path.display()))
+        .boot()
+        .unwrap();
+    says(
+        &outcome,
+        &["the root device is vda2 (ext4", " PARTUUID=1234abcd-02,"],
+    );
 }
 
 #[test]
