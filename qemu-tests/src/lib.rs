@@ -10,11 +10,13 @@
 //! | [`qemu`] | the machine: command line, console, and the end of a run |
 //! | [`results`] | what a guest left on its disk, and the directory it goes to |
 //! | [`setup`] | the Debian packages all this needs |
+//! | [`bench`] | what markers cost, beside LTTng-UST |
 //! | [`lint`] | formatting, clippy, checkpatch and sparse |
 //! | [`paths`], [`digest`], [`lock`], [`process`], [`progress`] | small tools of the above |
 //!
 //! `cargo xtask` (`src/main.rs`) is a thin command line over these.
 
+pub mod bench;
 pub mod digest;
 pub mod guest;
 pub mod image;

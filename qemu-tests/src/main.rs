@@ -23,6 +23,7 @@ enum Command {
     Kernel(commands::kernel::Args),
     Image(commands::image::Args),
     Lint(commands::lint::Args),
+    Bench(commands::bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Kernel(args) => commands::kernel::run(args),
         Command::Image(args) => commands::image::run(args),
         Command::Lint(args) => commands::lint::run(args),
+        Command::Bench(args) => commands::bench::run(args),
     };
     match result {
         Ok(code) => code,

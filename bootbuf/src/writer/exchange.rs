@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use super::thread::{NO_CHUNK, thread};
-use super::{Claim, exchange_word, fits_a_record, limit, padded, position, word};
+use super::{Claimed, exchange_word, fits_a_record, limit, padded, position, word};
 use crate::abi::{
     CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs, WORD_COMMITTED,
     WORD_LEN_SHIFT,
@@ -27,7 +27,9 @@ const FIRST_INTERVAL: u16 = 64;
 const LAST_INTERVAL: u16 = 4096;
 
 /// Claims with everything the hot path leaves out.
-pub(super) fn claim(id: u32, len: usize) -> Option<Claim> {
+#[cold]
+#[inline(never)]
+pub(super) fn claim(id: u32, len: usize) -> Option<Claimed> {
     if !fits_a_record(len) {
         refuse();
         return None;
@@ -37,8 +39,8 @@ pub(super) fn claim(id: u32, len: usize) -> Option<Claim> {
         let base = thread.base.load(Ordering::Relaxed);
         // SAFETY: `base` always points to a chunk or to NO_CHUNK.
         let chunk = unsafe { Chunk::new(base) };
-        if let Some(claim) = chunk.claim(id, len) {
-            return Some(claim);
+        if let Some(claimed) = chunk.claim(id, len) {
+            return Some(claimed);
         }
         let open = chunk.room() != 0;
         let skip = thread.skip.load(Ordering::Relaxed);
@@ -179,7 +181,7 @@ impl Chunk<'_> {
     }
 
     /// Claims behind whatever is there already. `None`: no room, sealed, or no clock.
-    fn claim(&self, id: u32, len: usize) -> Option<Claim> {
+    fn claim(&self, id: u32, len: usize) -> Option<Claimed> {
         let hint = self.pos.load(Ordering::Relaxed);
         let mut at = hint.max(HEADER_SIZE as u32) & !7;
         // Ends: each turn moves `at` on by 16 at least.
@@ -203,12 +205,7 @@ impl Chunk<'_> {
                 self.pos.store(end, Ordering::Relaxed);
                 // SAFETY: 8 octets behind the word, inside the claimed record.
                 unsafe { record.add(8).cast::<u64>().write(timestamp) };
-                let record = NonNull::new(record)?;
-                return Some(Claim {
-                    record,
-                    word,
-                    timestamp,
-                });
+                return NonNull::new(record).map(|record| (record, timestamp));
             }
             let len = (seen & !WORD_COMMITTED) >> WORD_LEN_SHIFT;
             if len < RECORD_HEADER as u64 || len > u64::from(room - at) {

@@ -123,11 +123,21 @@ pub fn claim_fast(id: u32, len: usize) -> Option<Claim> {
 }
 
 /// [`claim`] for when [`claim_fast`] had nothing to offer.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub fn claim_slow(id: u32, len: usize) -> Option<Claim> {
-    exchange::claim(id, len)
+    let (record, timestamp) = exchange::claim(id, len)?;
+    // Read back rather than kept, so that the code around has one register less to save.
+    // SAFETY: the record was just claimed; its word is aligned.
+    let word = unsafe { record.cast::<u64>().read_volatile() };
+    Some(Claim {
+        record,
+        word,
+        timestamp,
+    })
 }
+
+/// Address and time-stamp of a claimed record: what fits into the registers that a function returns.
+type Claimed = (NonNull<u8>, u64);
 
 #[inline(always)]
 fn fits_a_record(len: usize) -> bool {

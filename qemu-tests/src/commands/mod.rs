@@ -1,5 +1,6 @@
 //! The commands of `cargo xtask`.
 
+pub(crate) mod bench;
 pub(crate) mod boot;
 pub(crate) mod image;
 pub(crate) mod kernel;

@@ -1,0 +1,74 @@
+//! The measurement in the guest: the same program over the real system call.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::Round;
+use super::native::{Costs, Plan};
+use super::stats::Spread;
+use crate::guest::Guest;
+use crate::paths;
+
+/// What came out in the guest.
+#[derive(Debug, Serialize)]
+pub struct InGuest {
+    /// How much was measured.
+    pub plan: Plan,
+    /// The costs there; emulation makes them many times the host's.
+    pub bootmark: Costs,
+    /// An event over a clock read, round by round.
+    pub event_per_clock: Spread,
+}
+
+/// Boots and measures.
+///
+/// # Errors
+/// When the boot does not go well or an event was lost.
+pub fn measure(quick: bool) -> Result<InGuest> {
+    // All of it must fit the quarter of the pool that one process may hold, as no extractor runs
+    // meanwhile.
+    let plan = Plan {
+        rounds: if quick { 4 } else { 20 },
+        batches: 1,
+        events: 10_000,
+    };
+    let program = super::build(false)?;
+    let script = format!(
+        "exec /usr/bin/bootmark-bench --rounds {} --batches {} --events {}\n",
+        plan.rounds + 1,
+        plan.batches,
+        plan.events
+    );
+    let outcome = Guest::new()
+        .out(paths::target().join("bench"))
+        .add(program, "/usr/bin/bootmark-bench")
+        .rules("bench:event")
+        .pool("64M")
+        .script(script)
+        .timeout(Duration::from_secs(300))
+        .boot()?;
+    if outcome.script_status != Some(0) {
+        bail!(
+            "the measurement in the guest failed: {}",
+            outcome.script_log.trim()
+        );
+    }
+    let lines = outcome
+        .script_log
+        .lines()
+        .filter(|line| line.starts_with('{'));
+    let rounds = lines
+        .map(super::parse)
+        .collect::<Result<Vec<Round>>>()
+        .context("measuring in the guest")?;
+    let Some((_, rounds)) = rounds.split_first() else {
+        bail!("the measurement in the guest printed nothing");
+    };
+    Ok(InGuest {
+        plan,
+        bootmark: Costs::of(rounds),
+        event_per_clock: Spread::of(rounds.iter().map(|round| round.enabled / round.clock)),
+    })
+}
