@@ -12,8 +12,9 @@
 SELFTEST_MARKER(selftest_early, "selftest", "early");
 SELFTEST_MARKER(race, "selftest", "race");
 
-/* A race is lost now and then only. */
+/* A race is lost now and then only; a slow kernel must come to an end. */
 #define ROUNDS		300
+#define RACE_SECONDS	30
 /* Forked in a round at most. */
 #define CHILDREN	50
 
@@ -223,24 +224,27 @@ static void race_round(struct shared *shared, bool on, int fd)
 	waitpid(forker, NULL, 0);
 }
 
-TEST_F_TIMEOUT(activation, fork_race, 120)
+static void race_rounds(struct shared *shared, int fd)
 {
+	time_t end = time(NULL) + RACE_SECONDS;
 	int round;
 
-	for (round = 0; round < ROUNDS; round++)
-		race_round(self->shared, round & 1, -1);
+	for (round = 0; round < ROUNDS && time(NULL) < end; round++)
+		race_round(shared, round & 1, fd);
+}
+
+TEST_F_TIMEOUT(activation, fork_race, 120)
+{
+	race_rounds(self->shared, -1);
 	EXPECT_EQ(0, atomic_load(&self->shared->wrong));
-	EXPECT_LE(ROUNDS, atomic_load(&self->shared->right));
+	EXPECT_LE(1, atomic_load(&self->shared->right));
 }
 
 TEST_F_TIMEOUT(activation, exec_race, 120)
 {
-	int round;
-
-	for (round = 0; round < ROUNDS; round++)
-		race_round(self->shared, round & 1, self->fd);
+	race_rounds(self->shared, self->fd);
 	EXPECT_EQ(0, atomic_load(&self->shared->wrong));
-	EXPECT_LE(ROUNDS, atomic_load(&self->shared->right));
+	EXPECT_LE(1, atomic_load(&self->shared->right));
 }
 
 int main(int argc, char **argv)
