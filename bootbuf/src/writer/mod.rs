@@ -9,7 +9,7 @@
 //!   instruction.
 //! - A thread that is killed between claim and commit leaves a record with a length that a reader
 //!   steps over. It alone is lost.
-//! - The position in [`ChunkCtl`](crate::abi::ChunkCtl) is a hint that may lag. It is stored after the claim; who is interrupted
+//! - The position in [`ChunkCtl`] is a hint that may lag. It is stored after the claim; who is interrupted
 //!   in between and finds it moved by the handler puts it back, and the next claim steps over.
 //!
 //! The clock is read before the claim. If the claim succeeds, nobody wrote in between, so time-stamps
