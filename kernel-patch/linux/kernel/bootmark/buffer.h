@@ -327,10 +327,18 @@ u32 bootbuf_chain_end(const void *data, u32 size, u32 from);
 u32 bootbuf_kernel_pages(void);
 void bootbuf_wake(void);
 
+/* owner.c */
+void bootbuf_user_put(struct bootbuf_user *user);
+struct bootbuf_task *bootbuf_task_create(void);
+void bootbuf_task_put(struct bootbuf_task *bt);
+int bootbuf_task_check_user(struct bootbuf_task *bt);
+void bootbuf_announce(struct bootbuf_owner *owner);
+void bootbuf_announce_exec(void);
+void bootbuf_announce_exit(long code);
+
 /* chunk.c */
 void bootbuf_chunk_free(struct bootbuf_chunk *chunk);
 void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk);
-void bootbuf_task_put(struct bootbuf_task *bt);
 
 /* window.c */
 struct bootbuf_mm *bootbuf_window_get(struct mm_struct *mm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
- * activate.c, ctl.c) and buffers (pool.c, chunk.c, window.c, reader.c, meta.c,
+ * activate.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, window.c, reader.c, meta.c,
  * kwrite.c, events.c).
  */
 #ifndef _KERNEL_BOOTMARK_INTERNAL_H

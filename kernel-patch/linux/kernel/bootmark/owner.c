@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who writes to the boot-time trace buffers: processes and users, whose quotas
+ * chunks count against, threads, and what the meta stream says of a process.
+ */
+#define pr_fmt(fmt) "bootbuf: " fmt
+
+#include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/slab.h>
+
+#include "buffer.h"
+
+/* ---- Processes and users ---------------------------------------------------- */
+
+/* Protects both tables; innermost, nothing is called under it. */
+static DEFINE_SPINLOCK(bootbuf_table_lock);
+static DEFINE_HASHTABLE(bootbuf_owners, 7);
+static DEFINE_HASHTABLE(bootbuf_users, 5);
+/* Processes in the table: an exit without any is a load and a branch. */
+static atomic_t bootbuf_nr_owners;
+
+static struct bootbuf_owner *bootbuf_owner_find(struct pid *tgid)
+{
+	struct bootbuf_owner *owner;
+
+	lockdep_assert_held(&bootbuf_table_lock);
+
+	hash_for_each_possible(bootbuf_owners, owner, node, (unsigned long)tgid) {
+		if (owner->tgid == tgid && kref_get_unless_zero(&owner->kref))
+			return owner;
+	}
+	return NULL;
+}
+
+/* The table's entry of the current process, or a new one. */
+static struct bootbuf_owner *bootbuf_owner_get(void)
+{
+	struct bootbuf_owner *owner, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+
+	spin_lock(&bootbuf_table_lock);
+	owner = bootbuf_owner_find(task_tgid(current));
+	if (!owner) {
+		owner = new;
+		new = NULL;
+		kref_init(&owner->kref);
+		/* Until the process ends, whatever becomes of this thread. */
+		kref_get(&owner->kref);
+		owner->tgid = get_pid(task_tgid(current));
+		owner->class = is_global_init(current) ? BOOTBUF_CLASS_INIT :
+							 BOOTBUF_CLASS_USER;
+		hash_add(bootbuf_owners, &owner->node, (unsigned long)owner->tgid);
+		atomic_inc(&bootbuf_nr_owners);
+	}
+	spin_unlock(&bootbuf_table_lock);
+	kfree(new);
+	return owner;
+}
+
+static void bootbuf_owner_free(struct kref *kref)
+{
+	struct bootbuf_owner *owner = container_of(kref, struct bootbuf_owner, kref);
+
+	spin_lock(&bootbuf_table_lock);
+	hash_del(&owner->node);
+	spin_unlock(&bootbuf_table_lock);
+	atomic_dec(&bootbuf_nr_owners);
+	WARN_ON_ONCE(owner->pages);
+	put_pid(owner->tgid);
+	kfree(owner);
+}
+
+static void bootbuf_owner_put(struct bootbuf_owner *owner)
+{
+	kref_put(&owner->kref, bootbuf_owner_free);
+}
+
+static struct bootbuf_user *bootbuf_user_get(kuid_t uid)
+{
+	struct bootbuf_user *user, *new;
+
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	if (!new)
+		return NULL;
+
+	spin_lock(&bootbuf_table_lock);
+	hash_for_each_possible(bootbuf_users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && kref_get_unless_zero(&user->kref))
+			goto found;
+	}
+	user = new;
+	new = NULL;
+	kref_init(&user->kref);
+	user->uid = uid;
+	hash_add(bootbuf_users, &user->node, __kuid_val(uid));
+found:
+	spin_unlock(&bootbuf_table_lock);
+	kfree(new);
+	return user;
+}
+
+static void bootbuf_user_free(struct kref *kref)
+{
+	struct bootbuf_user *user = container_of(kref, struct bootbuf_user, kref);
+
+	spin_lock(&bootbuf_table_lock);
+	hash_del(&user->node);
+	spin_unlock(&bootbuf_table_lock);
+	WARN_ON_ONCE(user->pages);
+	kfree(user);
+}
+
+/**
+ * bootbuf_user_put - drop a reference
+ * @user: the user
+ */
+void bootbuf_user_put(struct bootbuf_user *user)
+{
+	kref_put(&user->kref, bootbuf_user_free);
+}
+
+/* ---- Threads ------------------------------------------------------------------ */
+
+/**
+ * bootbuf_task_create - make the current thread a writer
+ *
+ * Return: the thread with a reference, or NULL without memory.
+ */
+struct bootbuf_task *bootbuf_task_create(void)
+{
+	struct bootbuf_task *bt = kzalloc(sizeof(*bt), GFP_KERNEL_ACCOUNT);
+
+	if (!bt)
+		return NULL;
+	kref_init(&bt->kref);
+	INIT_LIST_HEAD(&bt->slots);
+	INIT_LIST_HEAD(&bt->idle);
+	bt->owner = bootbuf_owner_get();
+	bt->user = bootbuf_user_get(current_uid());
+	if (!bt->owner || !bt->user) {
+		bootbuf_task_put(bt);
+		return NULL;
+	}
+	bt->instance = atomic64_inc_return(&bootbuf.instances);
+	return bt;
+}
+
+static void bootbuf_task_free(struct kref *kref)
+{
+	struct bootbuf_task *bt = container_of(kref, struct bootbuf_task, kref);
+
+	if (bt->owner)
+		bootbuf_owner_put(bt->owner);
+	if (bt->user)
+		bootbuf_user_put(bt->user);
+	kfree(bt);
+}
+
+/**
+ * bootbuf_task_put - drop a reference; may sleep
+ * @bt: the thread
+ */
+void bootbuf_task_put(struct bootbuf_task *bt)
+{
+	kref_put(&bt->kref, bootbuf_task_free);
+}
+
+/**
+ * bootbuf_task_check_user - after setuid() it is another user who pays
+ * @bt: the current thread
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int bootbuf_task_check_user(struct bootbuf_task *bt)
+{
+	struct bootbuf_user *user;
+
+	if (uid_eq(bt->user->uid, current_uid()))
+		return 0;
+	user = bootbuf_user_get(current_uid());
+	if (!user)
+		return -ENOMEM;
+	bootbuf_user_put(bt->user);
+	bt->user = user;
+	return 0;
+}
+
+/* ---- The process in the meta stream --------------------------------------------- */
+
+static void bootbuf_announce_path(struct file *file, const char **path, u16 *len,
+				  char *buf, size_t size)
+{
+	char *p = d_path(&file->f_path, buf, size);
+	size_t n;
+
+	if (IS_ERR(p))
+		return;
+	n = strlen(p);
+	/* The end of a long path says more than its start. */
+	if (n > BOOTBUF_PATH_MAX) {
+		p += n - BOOTBUF_PATH_MAX;
+		n = BOOTBUF_PATH_MAX;
+	}
+	*path = p;
+	*len = n;
+}
+
+/**
+ * bootbuf_announce - put the current process into the meta stream
+ * @owner: the process
+ *
+ * Once from its start or exec to its end or next exec.
+ */
+void bootbuf_announce(struct bootbuf_owner *owner)
+{
+	struct bootbuf_meta_process record = { };
+	const char *path = NULL;
+	struct file *file;
+	char *buf;
+
+	if (test_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced) ||
+	    test_and_set_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced))
+		return;
+
+	record.pid = task_tgid_nr(current);
+	rcu_read_lock();
+	record.ppid = task_tgid_nr(rcu_dereference(current->real_parent));
+	rcu_read_unlock();
+	record.uid = __kuid_val(current_uid());
+	record.start_boottime_ns = current->group_leader->start_boottime;
+
+	buf = kmalloc(PATH_MAX, GFP_KERNEL);
+	file = get_task_exe_file(current);
+	if (file) {
+		record.module_id = bootmark_file_module(file, record.build_id,
+							&record.build_id_len);
+		if (buf)
+			bootbuf_announce_path(file, &path, &record.path_len, buf, PATH_MAX);
+		fput(file);
+	}
+	bootbuf_meta_write(BOOTBUF_META_PROCESS, &record, sizeof(record), path,
+			   record.path_len);
+	kfree(buf);
+}
+
+/* The current process, with a reference, if some thread of it has had a chunk. */
+static struct bootbuf_owner *bootbuf_owner_lookup(void)
+{
+	struct bootbuf_owner *owner;
+
+	if (!atomic_read(&bootbuf_nr_owners))
+		return NULL;
+	spin_lock(&bootbuf_table_lock);
+	owner = bootbuf_owner_find(task_tgid(current));
+	spin_unlock(&bootbuf_table_lock);
+	return owner;
+}
+
+/**
+ * bootbuf_announce_exec - the current process becomes another program
+ *
+ * It is announced again with its next chunk.
+ */
+void bootbuf_announce_exec(void)
+{
+	struct bootbuf_owner *owner = bootbuf_owner_lookup();
+
+	if (!owner)
+		return;
+	clear_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced);
+	bootbuf_owner_put(owner);
+}
+
+/**
+ * bootbuf_announce_exit - the last thread of the current process ends
+ * @code: its wait status
+ *
+ * Whether or not it was this thread that had a chunk.
+ */
+void bootbuf_announce_exit(long code)
+{
+	struct bootbuf_meta_exit record = {
+		.pid = task_tgid_nr(current),
+		.exit_code = current->signal->group_exit_code ?: code,
+	};
+	struct bootbuf_owner *owner = bootbuf_owner_lookup();
+
+	if (!owner)
+		return;
+	if (!test_and_set_bit(BOOTBUF_OWNER_EXITED, &owner->announced)) {
+		bootbuf_meta_write(BOOTBUF_META_EXIT, &record, sizeof(record), NULL, 0);
+		bootbuf_owner_put(owner);
+	}
+	bootbuf_owner_put(owner);
+}
