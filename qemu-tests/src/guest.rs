@@ -262,7 +262,9 @@ impl Guest {
         let mut words = vec![
             "console=ttyS0".to_owned(),
             format!("root={}", self.root),
-            "rootwait rw tsc=reliable panic=-1".to_owned(),
+            // The kernel's check of the timer interrupt takes a busy host for
+            // broken hardware, and panics.
+            "rootwait rw tsc=reliable no_timer_check panic=-1".to_owned(),
         ];
         if !self.pool.is_empty() {
             words.push(format!("bootbuf={}", self.pool));
@@ -543,7 +545,7 @@ mod tests {
     fn the_command_line_is_as_documented() {
         assert_eq!(
             Guest::new().command_line().unwrap(),
-            "console=ttyS0 root=LABEL=bootmark-root rootwait rw tsc=reliable panic=-1 \
+            "console=ttyS0 root=LABEL=bootmark-root rootwait rw tsc=reliable no_timer_check panic=-1 \
              bootbuf=16M bootmark=init:*,svc:*,kernel:*"
         );
         assert_eq!(
@@ -553,7 +555,7 @@ mod tests {
                 .append("quiet")
                 .command_line()
                 .unwrap(),
-            "console=ttyS0 root=LABEL=bootmark-root rootwait rw tsc=reliable panic=-1 \
+            "console=ttyS0 root=LABEL=bootmark-root rootwait rw tsc=reliable no_timer_check panic=-1 \
              bootbuf=16M init=/bin/sh quiet"
         );
         let quoted = Guest::new().rules("a:b if x > 1").command_line().unwrap();

@@ -4,8 +4,8 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 fn xtask(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
@@ -67,14 +67,18 @@ fn an_unknown_configuration_names_the_known_ones() {
 }
 
 /// Waits until the guest's console shows a text.
-fn wait_for(console: &Path, text: &str) {
-    let deadline = Instant::now() + Duration::from_secs(1800);
-    while !fs::read_to_string(console).is_ok_and(|log| log.contains(text)) {
-        assert!(
-            Instant::now() < deadline,
-            "no `{text}` in {}",
-            console.display()
-        );
+fn wait_for(boot: &mut Child, console: &Path, text: &str) {
+    loop {
+        let log = fs::read_to_string(console).unwrap_or_default();
+        if log.contains(text) {
+            return;
+        }
+        // A person would see a panic and leave.
+        let over = log.contains("Kernel panic") || boot.try_wait().unwrap().is_some();
+        if over {
+            boot.kill().unwrap();
+            panic!("no `{text}` on the console:\n{log}");
+        }
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -91,9 +95,9 @@ fn a_shell_is_interactive_and_powers_off_when_left() {
         .unwrap();
     let console = dir.path().join("console.log");
     let mut keyboard = boot.stdin.take().unwrap();
-    wait_for(&console, "bootmark# ");
+    wait_for(&mut boot, &console, "bootmark# ");
     keyboard.write_all(b"echo in-$((40+2))-shell\r").unwrap();
-    wait_for(&console, "in-42-shell");
+    wait_for(&mut boot, &console, "in-42-shell");
     keyboard.write_all(b"exit\r").unwrap();
     let out = boot.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
