@@ -172,18 +172,12 @@ static int bootbuf_vm_refuse_mremap(struct vm_area_struct *vma)
 	return -EINVAL;
 }
 
-static const char *bootbuf_vm_name(struct vm_area_struct *vma)
-{
-	return "[bootbuf]";
-}
-
 static const struct vm_operations_struct bootbuf_vm_ops = {
 	.open		= bootbuf_vm_open,
 	.close		= bootbuf_vm_close,
 	.fault		= bootbuf_vm_fault,
 	.may_split	= bootbuf_vm_refuse_split,
 	.mremap		= bootbuf_vm_refuse_mremap,
-	.name		= bootbuf_vm_name,
 };
 
 static int bootbuf_file_mmap(struct file *file, struct vm_area_struct *vma)
