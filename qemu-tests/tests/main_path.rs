@@ -138,6 +138,83 @@ fn pid_1_goes_on_in_the_same_stream_after_switch_root() {
 }
 
 #[test]
+fn the_stages_of_pid_1_are_in_order_and_all_went_well() {
+    let boot = demo();
+    let order = [
+        "init:start",
+        "init:initramfs.begin",
+        "init:mounts.begin",
+        "init:mounts.end",
+        "init:cmdline.begin",
+        "init:wait_root.begin",
+        "init:root_found",
+        "init:wait_root.end",
+        "init:mount_root.begin",
+        "init:mount_root.end",
+        "init:check_init.begin",
+        "init:switch_root.begin",
+        "init:cleanup.begin",
+        "init:switch_root.end",
+        "init:initramfs.end",
+        "init:exec",
+        "init:hostname.begin",
+        "init:services.begin",
+        "init:services.end",
+        "init:script.begin",
+        "init:extract",
+    ];
+    let places: Vec<usize> = order.iter().map(|name| boot.first(name)).collect();
+    assert!(
+        places.is_sorted(),
+        "{:?}",
+        order.iter().zip(&places).collect::<Vec<_>>()
+    );
+    let failed: Vec<&Event> = boot
+        .events
+        .iter()
+        .filter(|event| event.pid() == Some(1))
+        .filter(|event| {
+            event.0["fields"]["ret"]
+                .as_i64()
+                .is_some_and(|ret| ret != 0)
+        })
+        .collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn services_start_in_order_and_in_parallel_and_their_ends_are_told() {
+    let boot = demo();
+    let of = |what: &str, service: &str| {
+        boot.events
+            .iter()
+            .find(|event| event.name() == what && event.text("name") == Some(service))
+            .unwrap_or_else(|| panic!("no {what} of {service}"))
+    };
+    let exit = |service: &str| {
+        let fields = &of("init:service_exit", service).0["fields"];
+        (
+            fields["status"].as_i64().unwrap(),
+            fields["signal"].as_i64().unwrap(),
+            fields["timed_out"].as_bool().unwrap(),
+        )
+    };
+    assert_eq!(exit("fail"), (3, 0, false));
+    assert_eq!(exit("killed"), (0, 9, true));
+    assert_eq!(exit("crash"), (0, 11, false));
+    assert_eq!(exit("threads"), (0, 0, false));
+    of("init:service_skipped", "needs-fail");
+
+    // Others start while the slow one runs, those among them that had to wait for somebody else.
+    let slow = of("init:service_exit", "slow").ns();
+    for (before, after) in [("fail", "after-fail"), ("syslog", "busybox")] {
+        let start = of("init:service.begin", after).ns();
+        assert!(of("init:service.begin", before).ns() < start);
+        assert!(start < slow);
+    }
+}
+
+#[test]
 fn babeltrace_reads_the_same_events_without_a_warning() {
     let boot = demo();
     let lines = reading::babeltrace(&boot.outcome.trace()).unwrap();
