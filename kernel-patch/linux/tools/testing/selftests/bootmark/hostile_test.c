@@ -252,7 +252,7 @@ TEST_F(files, provider_kernel)
 {
 	volatile struct bootmark_desc *copy;
 
-	strcpy(self->image.octets + self->array + 16, "kernel");
+	memcpy(self->image.octets + self->array + 16, "kernel", sizeof("kernel"));
 	memset(self->image.octets + self->array + 22, 0, 18);
 	ASSERT_EQ(0, file_write(FILE_A, self->image.octets, self->image.len));
 	copy = file_load(FILE_A, &self->image, &second);
