@@ -46,21 +46,22 @@ pub unsafe extern "C" fn bootmark_write(desc: *const Descriptor, args: *const Ar
     // SAFETY: the caller gives as many values as the marker has fields.
     let args = unsafe { core::slice::from_raw_parts(args, nfields) };
 
-    let mut values = [FieldValue::Number {
-        octets: [0; 8],
-        size: 0,
-    }; abi::MAX_FIELDS];
+    let mut values = heapless::Vec::<FieldValue<'_>, { abi::MAX_FIELDS }>::new();
     let mut len = bootbuf::abi::RECORD_HEADER;
-    for ((value, arg), field) in values.iter_mut().zip(args).zip(&desc.fields) {
+    for (arg, field) in args.iter().zip(&desc.fields) {
         // SAFETY: the macros of the header give each type its kind of value.
-        *value = unsafe { FieldValue::new(field.ty, arg) };
+        let value = unsafe { FieldValue::new(field.ty, arg) };
         len += value.size();
+        // Never full: there are as many turns as fields at most.
+        if values.push(value).is_err() {
+            return 0;
+        }
     }
     let Some(mut claim) = bootbuf::claim(state >> abi::STATE_ID_SHIFT, len) else {
         return 0;
     };
     let mut to = claim.payload();
-    for value in values.iter().take(nfields) {
+    for value in &values {
         // SAFETY: the claim has room for the sum of the sizes.
         to = unsafe { value.put(to) };
     }
