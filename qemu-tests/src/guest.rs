@@ -26,16 +26,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::image::Layout;
 use crate::kernel::Kernel;
+use crate::outcome::Outcome;
 use crate::progress::Step;
-use crate::qemu::{self, Alarm, Ending, Machine, Run};
+use crate::qemu::{self, Alarm, Machine, Run};
 use crate::results::{self, ResultDir};
-use crate::{image, kernel, lock, paths, process, programs};
+use crate::{image, kernel, lock, paths, programs};
 
 /// The rules of a boot that names none.
 pub const DEFAULT_RULES: &str = "init:*,svc:*,kernel:*";
-
-/// How many console lines an error shows.
-const TAIL_LINES: usize = 40;
 
 /// A boot to be.
 #[derive(Debug, Clone)]
@@ -426,83 +424,6 @@ impl Prepared {
             took: run.took,
             unfetched,
         })
-    }
-}
-
-/// What came of a boot.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// The result directory.
-    pub dir: PathBuf,
-    /// All that the console showed.
-    pub console: String,
-    /// How the run ended.
-    pub ending: Ending,
-    /// From QEMU's start to its end.
-    pub took: Duration,
-    /// What the script printed.
-    pub script_log: String,
-    /// The script's exit status, when there was a script and it came to run.
-    pub script_status: Option<i32>,
-    /// Why nothing could be fetched from the disk, when that failed.
-    pub unfetched: Option<String>,
-}
-
-impl Outcome {
-    /// The CTF directory (which need not exist).
-    pub fn trace(&self) -> PathBuf {
-        self.dir.join("trace")
-    }
-
-    /// The disk image as the guest left it.
-    pub fn disk(&self) -> PathBuf {
-        self.dir.join("disk.ext4")
-    }
-
-    /// The console log.
-    pub fn console_log(&self) -> PathBuf {
-        self.dir.join("console.log")
-    }
-
-    /// What the guest itself says came of it.
-    ///
-    /// # Errors
-    /// When it says nothing, or more than one thing.
-    pub fn reported(&self) -> Result<std::result::Result<(), String>> {
-        results::outcome_line(&self.console)
-    }
-
-    /// Refuses all but a boot that went well: the guest powered off, said
-    /// `bootmark-outcome: ok` exactly once, and drew no warning from the kernel.
-    /// The script's status is for the caller to judge.
-    ///
-    /// # Errors
-    /// When it did not go well; the message has the console's tail.
-    pub fn check(&self) -> Result<()> {
-        self.judge().with_context(|| {
-            format!(
-                "the boot failed after {:.1} s; the end of {}:\n{}",
-                self.took.as_secs_f64(),
-                self.console_log().display(),
-                process::tail(&self.console, TAIL_LINES).trim_end()
-            )
-        })
-    }
-
-    fn judge(&self) -> Result<()> {
-        if self.ending != Ending::PowerOff {
-            bail!("{}", self.ending);
-        }
-        if let Err(reason) = self.reported()? {
-            bail!("the guest reports a failure: {reason}");
-        }
-        if let Some(line) = self.console.lines().find(|line| qemu::is_warning(line)) {
-            bail!("the kernel warned: {line}");
-        }
-        if let Some(reason) = &self.unfetched {
-            bail!("{reason}");
-        }
-        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! | module | role |
 //! | --- | --- |
 //! | [`guest`] | one boot, described with a builder and run: what tests use |
+//! | [`outcome`] | what came of it |
 //! | [`kernel`] | the kernel, from Debian's source to a cached `bzImage` |
 //! | [`programs`] | the programs that go into the guest |
 //! | [`image`] | initramfs and ext4 root image, made without root and without loop mounts |
@@ -23,6 +24,7 @@ pub mod image;
 pub mod kernel;
 pub mod lint;
 pub mod lock;
+pub mod outcome;
 pub mod paths;
 pub mod process;
 pub mod programs;

@@ -2,7 +2,8 @@
 //!
 //! Root devices and inits that are not there: `initrd_failures`. Damaged traces and files: the tests of `tools`.
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
+use qemu_tests::outcome::Outcome;
 use qemu_tests::reading;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
 use qemu_tests::qemu::{Alarm, Ending};
 use qemu_tests::{image, programs};
 
@@ -16,17 +16,6 @@ fn guest() -> Guest {
         .append("bootmark.extract=no bootmark.services=no loglevel=4")
 }
 
-#[track_caller]
-fn says(outcome: &Outcome, words: &[&str]) {
-    for word in words {
-        assert!(
-            outcome.console.contains(word),
-            "the console does not say `{word}`:\n{}",
-            outcome.console
-        );
-    }
-}
-
 #[test]
 fn a_root_device_that_does_not_come() {
     let outcome = guest()
@@ -35,22 +24,19 @@ fn a_root_device_that_does_not_come() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(
-        &outcome,
-        &[
-            "waiting for the root device LABEL=nosuch for 3 s now (at most 4 s); there is: vda (ext4",
-            "failed while finding the root device",
-            "error:  LABEL=nosuch did not appear in 4 s",
-            "found:  vda (ext4 LABEL=bootmark-root UUID=",
-            "remedy: check root=",
-        ],
-    );
+    outcome.shows(&[
+        "waiting for the root device LABEL=nosuch for 3 s now (at most 4 s); there is: vda (ext4",
+        "failed while finding the root device",
+        "error:  LABEL=nosuch did not appear in 4 s",
+        "found:  vda (ext4 LABEL=bootmark-root UUID=",
+        "remedy: check root=",
+    ]);
     // What it says about the device is what one needs to correct the mistake.
     let uuid = outcome.console.split("UUID=").nth(1).unwrap();
     let uuid = &uuid[..36];
     let root = format!("UUID={}", uuid.to_uppercase());
     let again = guest().root(&root).disk(outcome.disk()).boot().unwrap();
-    says(&again, &["the root device is vda"]);
+    again.shows(&["the root device is vda"]);
 }
 
 #[test]
@@ -83,10 +69,7 @@ fn a_partition_by_the_uuid_of_its_table() {
         .qemu_arg(&format!("file={},format=raw,if=virtio", path.display()))
         .boot()
         .unwrap();
-    says(
-        &outcome,
-        &["the root device is vda2 (ext4", " PARTUUID=1234abcd-02,"],
-    );
+    outcome.shows(&["the root device is vda2 (ext4", " PARTUUID=1234abcd-02,"]);
 }
 
 #[test]
@@ -98,28 +81,22 @@ fn no_disk_at_all() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::Reset);
-    says(
-        &outcome,
-        &[
-            "/dev/vda did not appear in 1 s",
-            "no block device at all",
-            "restarting, as rd.onfail=reboot asks",
-        ],
-    );
+    outcome.shows(&[
+        "/dev/vda did not appear in 1 s",
+        "no block device at all",
+        "restarting, as rd.onfail=reboot asks",
+    ]);
 }
 
 #[test]
 fn a_root_that_makes_no_sense() {
     let outcome = guest().root("NFS=server").run().unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(
-        &outcome,
-        &[
-            "failed while reading the command line",
-            "root=NFS=server: NFS= is not known here",
-            "the kernel does now what panic= says",
-        ],
-    );
+    outcome.shows(&[
+        "failed while reading the command line",
+        "root=NFS=server: NFS= is not known here",
+        "the kernel does now what panic= says",
+    ]);
 }
 
 #[test]
@@ -131,15 +108,12 @@ fn a_file_system_that_the_kernel_lacks() {
     assert_eq!(outcome.ending, Ending::PowerOff);
     // Powering off without an outcome is not a good boot.
     assert!(outcome.check().is_err());
-    says(
-        &outcome,
-        &[
-            "failed while mounting the root file system",
-            "zfs: this kernel does not know the type (it knows",
-            "; xfs: this kernel does not know the type",
-            "powering off, as rd.onfail=poweroff asks",
-        ],
-    );
+    outcome.shows(&[
+        "failed while mounting the root file system",
+        "zfs: this kernel does not know the type (it knows",
+        "; xfs: this kernel does not know the type",
+        "powering off, as rd.onfail=poweroff asks",
+    ]);
 }
 
 #[test]
@@ -149,22 +123,19 @@ fn mount_options_that_the_file_system_lacks() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(&outcome, &["/dev/vda on /sysroot: ext4: Invalid argument"]);
+    outcome.shows(&["/dev/vda on /sysroot: ext4: Invalid argument"]);
 }
 
 #[test]
 fn an_init_that_is_missing() {
     let outcome = guest().append("init=/sbin/nosuch").run().unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(
-        &outcome,
-        &[
-            "failed while looking for init in the new root",
-            "/sbin/nosuch: No such file or directory",
-            "in the new root: bin dev etc",
-            "correct init=",
-        ],
-    );
+    outcome.shows(&[
+        "failed while looking for init in the new root",
+        "/sbin/nosuch: No such file or directory",
+        "in the new root: bin dev etc",
+        "correct init=",
+    ]);
 }
 
 #[test]
@@ -176,23 +147,20 @@ fn a_root_without_any_init() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(
-        &outcome,
-        &[
-            "/sbin/init: No such file",
-            "/etc/init: No such file",
-            "/bin/init: No such file",
-            "/bin/sh: No such file",
-            "is this the right file system?",
-        ],
-    );
+    outcome.shows(&[
+        "/sbin/init: No such file",
+        "/etc/init: No such file",
+        "/bin/init: No such file",
+        "/bin/sh: No such file",
+        "is this the right file system?",
+    ]);
 }
 
 #[test]
 fn an_init_that_is_no_program() {
     let outcome = guest().append("init=/etc/passwd").run().unwrap();
     assert_eq!(outcome.ending, Ending::Alarm(Alarm::Panic));
-    says(&outcome, &["/etc/passwd: is not executable (mode 644)"]);
+    outcome.shows(&["/etc/passwd: is not executable (mode 644)"]);
 }
 
 #[test]
@@ -206,13 +174,10 @@ fn a_shell_in_which_the_root_is_mounted_by_hand() {
         )
         .boot()
         .unwrap();
-    says(
-        &outcome,
-        &[
-            "/dev/nosuch did not appear",
-            "a shell follows; leave it with `exit` to try again",
-        ],
-    );
+    outcome.shows(&[
+        "/dev/nosuch did not appear",
+        "a shell follows; leave it with `exit` to try again",
+    ]);
 }
 
 #[test]
@@ -233,7 +198,7 @@ fn stops_on_the_way() {
         .type_after("initramfs# ", "exit\n")
         .boot()
         .unwrap();
-    says(&outcome, &["\nat-0 on /dev/ttyS0", "\nat-1x"]);
+    outcome.shows(&["\nat-0 on /dev/ttyS0", "\nat-1x"]);
 }
 
 #[test]
@@ -251,6 +216,6 @@ fn another_init_gets_its_arguments_and_environment() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::PowerOff, "{}", outcome.console);
-    says(&outcome, &["pid 1 dark green, /init is"]);
+    outcome.shows(&["pid 1 dark green, /init is"]);
     assert_eq!(outcome.reported().unwrap(), Ok(()));
 }

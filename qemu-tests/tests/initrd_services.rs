@@ -1,33 +1,11 @@
 //! The demo image's services as `bootmark-stage2` runs them, and the ways in which it ends.
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
 use qemu_tests::qemu::Ending;
 use std::fs;
 
 fn guest() -> Guest {
     Guest::new().append("loglevel=4")
-}
-
-#[track_caller]
-fn says(outcome: &Outcome, words: &[&str]) {
-    for word in words {
-        assert!(
-            outcome.console.contains(word),
-            "the console does not say `{word}`:\n{}",
-            outcome.console
-        );
-    }
-}
-
-/// The value of a line `key value` that the script printed.
-#[track_caller]
-fn value<'a>(outcome: &'a Outcome, key: &str) -> &'a str {
-    outcome
-        .script_log
-        .lines()
-        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
-        .unwrap_or_else(|| panic!("no `{key}` in:\n{}", outcome.script_log))
-        .trim()
 }
 
 #[test]
@@ -53,30 +31,27 @@ fn services_run_in_order_and_in_parallel() {
         .boot()
         .unwrap();
     assert_eq!(outcome.script_status, Some(7));
-    says(
-        &outcome,
-        &[
-            "service fail failed: exit status 3",
-            "service needs-fail is skipped: fail failed",
-            "service killed failed: SIGKILL at its limit of 0.",
-            "service crash failed: SIGSEGV",
-            "services: 5 done, 1 running, 3 failed, 1 skipped",
-        ],
-    );
+    outcome.shows(&[
+        "service fail failed: exit status 3",
+        "service needs-fail is skipped: fail failed",
+        "service killed failed: SIGKILL at its limit of 0.",
+        "service crash failed: SIGSEGV",
+        "services: 5 done, 1 running, 3 failed, 1 skipped",
+    ]);
     assert!(!outcome.console.contains("this must not be seen"));
-    assert_eq!(value(&outcome, "threads"), "2010");
-    assert_eq!(value(&outcome, "c"), "506");
-    assert_eq!(value(&outcome, "crash"), "300");
-    assert!(value(&outcome, "killed").parse::<u64>().unwrap() > 10);
-    assert_eq!(value(&outcome, "after-fail"), "ran");
-    assert!(value(&outcome, "inventory").parse::<u32>().unwrap() >= 6);
-    assert_eq!(value(&outcome, "logged"), "1");
-    assert_eq!(value(&outcome, "syslogd"), "1");
-    assert!(value(&outcome, "root").starts_with("rw"));
-    assert_eq!(value(&outcome, "host"), "bootmark");
-    assert_eq!(value(&outcome, "blocked"), "0000000000000000");
-    assert_eq!(value(&outcome, "path"), "/usr/sbin:/usr/bin:/sbin:/bin");
-    assert_eq!(value(&outcome, "me"), "0");
+    assert_eq!(outcome.printed("threads"), "2010");
+    assert_eq!(outcome.printed("c"), "506");
+    assert_eq!(outcome.printed("crash"), "300");
+    assert!(outcome.printed("killed").parse::<u64>().unwrap() > 10);
+    assert_eq!(outcome.printed("after-fail"), "ran");
+    assert!(outcome.printed("inventory").parse::<u32>().unwrap() >= 6);
+    assert_eq!(outcome.printed("logged"), "1");
+    assert_eq!(outcome.printed("syslogd"), "1");
+    assert!(outcome.printed("root").starts_with("rw"));
+    assert_eq!(outcome.printed("host"), "bootmark");
+    assert_eq!(outcome.printed("blocked"), "0000000000000000");
+    assert_eq!(outcome.printed("path"), "/usr/sbin:/usr/bin:/sbin:/bin");
+    assert_eq!(outcome.printed("me"), "0");
 }
 
 #[test]
@@ -86,7 +61,7 @@ fn a_read_only_root_is_made_writable() {
         .script("echo root $(grep ' / ' /proc/mounts | grep -v rootfs | cut -d' ' -f4)")
         .boot()
         .unwrap();
-    let root = value(&outcome, "root");
+    let root = outcome.printed("root");
     assert!(root.starts_with("rw,noatime"), "{root}");
 }
 
@@ -101,7 +76,7 @@ fn orphans_are_reaped() {
         )
         .boot()
         .unwrap();
-    assert_eq!(value(&outcome, "zombies"), "0");
+    assert_eq!(outcome.printed("zombies"), "0");
 }
 
 #[test]
@@ -145,14 +120,11 @@ fn bad_service_files_and_fatal_services_are_the_outcome() {
         "service file zz-odd.conf:1: exec = relative: it takes a program by its full path, and \
          arguments, quoted as in a shell; service zz-vital: exit status 1"
     );
-    says(
-        &outcome,
-        &[
-            "service zz-nowhere failed: /no/such/program: No such file",
-            "service zz-loop: its dependencies lead in a circle, among: zz-loop",
-            "service zz-stubborn failed: SIGKILL at its limit of 2.",
-        ],
-    );
+    outcome.shows(&[
+        "service zz-nowhere failed: /no/such/program: No such file",
+        "service zz-loop: its dependencies lead in a circle, among: zz-loop",
+        "service zz-stubborn failed: SIGKILL at its limit of 2.",
+    ]);
 }
 
 #[test]
@@ -172,10 +144,7 @@ fn a_shell_on_the_console() {
         .type_after("bootmark# ", "echo status $?; exit\n")
         .boot()
         .unwrap();
-    says(
-        &outcome,
-        &["\non /dev/ttyS0 blocked 0000000000000000", "\nstatus 130"],
-    );
+    outcome.shows(&["\non /dev/ttyS0 blocked 0000000000000000", "\nstatus 130"]);
 }
 
 #[test]

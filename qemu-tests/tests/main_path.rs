@@ -4,7 +4,8 @@
 
 use std::sync::OnceLock;
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
+use qemu_tests::outcome::Outcome;
 use qemu_tests::reading::{self, Event};
 
 /// Says how many events the services wrote, as they counted themselves.

@@ -7,7 +7,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
+use qemu_tests::outcome::Outcome;
 use qemu_tests::qemu::{Alarm, Ending};
 
 const OK: &str = "echo 'bootmark-outcome: ok'\npoweroff -f";

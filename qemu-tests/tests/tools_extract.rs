@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use qemu_tests::guest::{Guest, Outcome};
+use qemu_tests::guest::Guest;
+use qemu_tests::outcome::Outcome;
 use qemu_tests::reading::{self, Event};
 
 /// What stands in the script's log behind `WORD:`.

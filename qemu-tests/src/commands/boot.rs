@@ -6,7 +6,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use qemu_tests::guest::{DEFAULT_RULES, Guest, Outcome};
+use qemu_tests::guest::{DEFAULT_RULES, Guest};
+use qemu_tests::outcome::Outcome;
 use qemu_tests::{paths, process, programs, setup};
 
 /// Build everything, boot it in QEMU with tracing on, and show what PID 1 did.

@@ -1,0 +1,117 @@
+//! What came of a boot, and what tests ask of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::qemu::{self, Ending};
+use crate::{process, results};
+
+/// How many console lines an error shows.
+const TAIL_LINES: usize = 40;
+
+/// What came of a boot.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The result directory.
+    pub dir: PathBuf,
+    /// All that the console showed.
+    pub console: String,
+    /// How the run ended.
+    pub ending: Ending,
+    /// From QEMU's start to its end.
+    pub took: Duration,
+    /// What the script printed.
+    pub script_log: String,
+    /// The script's exit status, when there was a script and it came to run.
+    pub script_status: Option<i32>,
+    /// Why nothing could be fetched from the disk, when that failed.
+    pub unfetched: Option<String>,
+}
+
+impl Outcome {
+    /// The CTF directory (which need not exist).
+    pub fn trace(&self) -> PathBuf {
+        self.dir.join("trace")
+    }
+
+    /// The disk image as the guest left it.
+    pub fn disk(&self) -> PathBuf {
+        self.dir.join("disk.ext4")
+    }
+
+    /// The console log.
+    pub fn console_log(&self) -> PathBuf {
+        self.dir.join("console.log")
+    }
+
+    /// What the guest itself says came of it.
+    ///
+    /// # Errors
+    /// When it says nothing, or more than one thing.
+    pub fn reported(&self) -> Result<std::result::Result<(), String>> {
+        results::outcome_line(&self.console)
+    }
+
+    /// Refuses all but a boot that went well: the guest powered off, said
+    /// `bootmark-outcome: ok` exactly once, and drew no warning from the kernel.
+    /// The script's status is for the caller to judge.
+    ///
+    /// # Errors
+    /// When it did not go well; the message has the console's tail.
+    pub fn check(&self) -> Result<()> {
+        self.judge().with_context(|| {
+            format!(
+                "the boot failed after {:.1} s; the end of {}:\n{}",
+                self.took.as_secs_f64(),
+                self.console_log().display(),
+                process::tail(&self.console, TAIL_LINES).trim_end()
+            )
+        })
+    }
+
+    fn judge(&self) -> Result<()> {
+        if self.ending != Ending::PowerOff {
+            bail!("{}", self.ending);
+        }
+        if let Err(reason) = self.reported()? {
+            bail!("the guest reports a failure: {reason}");
+        }
+        if let Some(line) = self.console.lines().find(|line| qemu::is_warning(line)) {
+            bail!("the kernel warned: {line}");
+        }
+        if let Some(reason) = &self.unfetched {
+            bail!("{reason}");
+        }
+        Ok(())
+    }
+
+    /// For tests: the console shows each of these texts.
+    ///
+    /// # Panics
+    /// When one is missing; the message has the console.
+    #[track_caller]
+    pub fn shows(&self, texts: &[&str]) {
+        for text in texts {
+            assert!(
+                self.console.contains(text),
+                "the console does not show `{text}`:\n{}",
+                self.console
+            );
+        }
+    }
+
+    /// For tests: the value of a line `key value` that the script printed.
+    ///
+    /// # Panics
+    /// When there is none; the message has all that the script printed.
+    #[track_caller]
+    pub fn printed(&self, key: &str) -> &str {
+        self.script_log
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+            .unwrap_or_else(|| panic!("no `{key}` in:\n{}", self.script_log))
+            .trim()
+    }
+}
