@@ -36,14 +36,10 @@ fn demo() -> &'static Boot {
 
 impl Boot {
     fn count(&self, service: &str) -> u64 {
-        let prefix = format!("count {service} ");
-        let line = self
-            .outcome
-            .script_log
-            .lines()
-            .find_map(|line| line.strip_prefix(&prefix));
-        line.and_then(|count| count.trim().parse().ok())
-            .unwrap_or_else(|| panic!("no count of {service}: {}", self.outcome.script_log))
+        self.outcome
+            .printed(&format!("count {service}"))
+            .parse()
+            .unwrap()
     }
 
     fn first(&self, name: &str) -> usize {

@@ -3,19 +3,7 @@
 use std::collections::BTreeMap;
 
 use qemu_tests::guest::Guest;
-use qemu_tests::outcome::Outcome;
 use qemu_tests::reading::{self, Event};
-
-/// What stands in the script's log behind `WORD:`.
-fn said<'a>(outcome: &'a Outcome, word: &str) -> &'a str {
-    let prefix = format!("{word}:");
-    let line = outcome
-        .script_log
-        .lines()
-        .find_map(|line| line.strip_prefix(&prefix));
-    line.unwrap_or_else(|| panic!("no {word} in the log:\n{}", outcome.script_log))
-        .trim()
-}
 
 /// Events of the streams by name of the thread.
 fn count(events: &[Event], comm: &str, name: &str) -> u64 {
@@ -30,21 +18,21 @@ fn rules_turn_markers_on_and_off_while_programs_run() {
     let script = "
         services=/usr/lib/bootmark/services
         bootmark enable 'svc:*'
-        echo \"enable:$?\"
+        echo \"enable $?\"
         $services/svc-threads
-        echo \"first:$(cat /run/bootmark/svc-threads.count)\"
+        echo \"first $(cat /run/bootmark/svc-threads.count)\"
         bootmark disable 'svc:step'
-        echo \"disable:$?\"
+        echo \"disable $?\"
         $services/svc-threads
-        bootmark list --system --json | grep -c '\"enabled\":true' | sed 's/^/on:/'
-        bootmark list --system | grep -c '^off.* svc:step ' | sed 's/^/off:/'
-        bootmark enable 'svc:st/ep' 2>&1 | sed 's/^/malformed:/'
+        bootmark list --system --json | grep -c '\"enabled\":true' | sed 's/^/on /'
+        bootmark list --system | grep -c '^off.* svc:step ' | sed 's/^/off /'
+        bootmark enable 'svc:st/ep' 2>&1 | sed 's/^/malformed /'
         bootmark enable 'no-such-provider' >/dev/null 2>&1
-        echo \"nothing:$?\"
+        echo \"nothing $?\"
         bootmark forget '!svc:step'
-        echo \"forget:$?\"
+        echo \"forget $?\"
         bootmark forget '!svc:step' 2>/dev/null
-        echo \"forgotten:$?\"
+        echo \"forgotten $?\"
         bootmark forget --all
         $services/svc-threads
         bootmark status
@@ -59,19 +47,21 @@ fn rules_turn_markers_on_and_off_while_programs_run() {
         ("forgotten", "1"),
     ] {
         assert_eq!(
-            said(&outcome, word),
+            outcome.printed(word),
             status,
             "{word}:\n{}",
             outcome.script_log
         );
     }
     assert!(
-        said(&outcome, "malformed").contains("malformed rule, at character 7:"),
+        outcome
+            .printed("malformed")
+            .contains("malformed rule, at character 7:"),
         "{}",
         outcome.script_log
     );
     assert!(
-        outcome.script_log.contains("malformed:        ^\n"),
+        outcome.script_log.contains("malformed         ^\n"),
         "{}",
         outcome.script_log
     );
@@ -82,7 +72,7 @@ fn rules_turn_markers_on_and_off_while_programs_run() {
     );
 
     let events = reading::events(&outcome.trace()).unwrap();
-    let wrote: u64 = said(&outcome, "first").parse().unwrap();
+    let wrote: u64 = outcome.printed("first").parse().unwrap();
     let steps = count(&events, "svc-threads", "svc:step");
     let spans = count(&events, "svc-threads", "svc:thread.begin");
     // Twice the spans, once the steps, and of the third run nothing.
@@ -110,15 +100,15 @@ fn extractions_that_are_killed_and_repeated_lose_and_repeat_nothing() {
             kill -9 $! 2>/dev/null
             wait $!
         done
-        echo \"total:$total\"
+        echo \"total $total\"
         bootmark extract --output /var/lib/bootmark/trace
-        echo \"again:$?\"
+        echo \"again $?\"
         bootmark status --json
-        ls -A /var/lib/bootmark | grep -c '^\\.trace' | sed 's/^/remains:/'
+        ls -A /var/lib/bootmark | grep -c '^\\.trace' | sed 's/^/remains /'
     ";
     let outcome = Guest::new().rules("svc:*").script(script).boot().unwrap();
-    assert_eq!(said(&outcome, "again"), "0", "{}", outcome.script_log);
-    assert_eq!(said(&outcome, "remains"), "0", "{}", outcome.script_log);
+    assert_eq!(outcome.printed("again"), "0", "{}", outcome.script_log);
+    assert_eq!(outcome.printed("remains"), "0", "{}", outcome.script_log);
     let events = reading::events(&outcome.trace()).unwrap();
     // The services of the image wrote too: the script's runs are those of later processes.
     let mut by_process: BTreeMap<u64, u64> = BTreeMap::new();
@@ -132,7 +122,7 @@ fn extractions_that_are_killed_and_repeated_lose_and_repeat_nothing() {
         .pop_first()
         .expect("the image's own svc-threads wrote")
         .1;
-    let total: u64 = said(&outcome, "total").parse().unwrap();
+    let total: u64 = outcome.printed("total").parse().unwrap();
     assert_eq!(by_process.len(), 8);
     assert_eq!(
         by_process.values().sum::<u64>(),
@@ -152,21 +142,23 @@ fn a_full_disk_is_said_and_frees_nothing() {
     let script = "
         /usr/lib/bootmark/services/svc-threads
         mkdir -p /tmp/small && mount -t tmpfs -o size=16k none /tmp/small
-        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/full:/'
-        ls -A /tmp/small | wc -l | sed 's/^/left:/'
+        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/full /'
+        ls -A /tmp/small | wc -l | sed 's/^/left /'
         mount -o remount,ro /tmp/small
-        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/read-only:/'
+        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/read-only /'
         umount /tmp/small
     ";
     let outcome = Guest::new().rules("svc:*").script(script).boot().unwrap();
     assert!(
-        said(&outcome, "full").contains("No space left on device"),
+        outcome.printed("full").contains("No space left on device"),
         "{}",
         outcome.script_log
     );
-    assert_eq!(said(&outcome, "left"), "0", "{}", outcome.script_log);
+    assert_eq!(outcome.printed("left"), "0", "{}", outcome.script_log);
     assert!(
-        said(&outcome, "read-only").contains("Read-only file system"),
+        outcome
+            .printed("read-only")
+            .contains("Read-only file system"),
         "{}",
         outcome.script_log
     );
