@@ -36,6 +36,13 @@ impl Console {
         self.put(text, false);
     }
 
+    /// Waits until what was said has left the machine. A serial line is slow: a panic or reset that
+    /// follows at once would break into the last lines or lose them.
+    pub fn drain(&self) {
+        // Nothing to wait for when it is no terminal, or closed.
+        let _ = rustix::termios::tcdrain(rustix::stdio::stderr());
+    }
+
     fn put(&self, text: &str, quiet: bool) {
         let lines = text
             .lines()

@@ -122,5 +122,6 @@ pub fn handle(failure: &Failure, policy: OnFailure, console: &Console) {
 pub fn panic_kernel(console: &Console) -> ! {
     console.alert("giving up: the kernel does now what panic= says");
     rustix::fs::sync();
+    console.drain();
     std::process::exit(PANIC_STATUS)
 }

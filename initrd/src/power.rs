@@ -31,6 +31,7 @@ impl Stop {
 pub fn stop(how: Stop, console: &Console) {
     marker!("init", "stop", how: u8 [enum "poweroff", "reboot", "halt"] = how as u8);
     rustix::fs::sync();
+    console.drain();
     if let Err(e) = reboot(how.command()) {
         console.alert(&format!("the kernel does not stop the machine: {e}"));
     }

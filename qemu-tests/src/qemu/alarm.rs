@@ -29,10 +29,14 @@ impl fmt::Display for Alarm {
     }
 }
 
-/// The alarm that a console line is, if any. Only lines of the kernel's log
-/// count (they start with a time-stamp): a program may print what it likes.
+/// The alarm that a console line is, if any. Only the kernel's log counts (it has time-stamps): a
+/// program may print what it likes. Its message may begin anywhere in the line, as the kernel breaks
+/// into what a program prints.
 pub fn classify(line: &str) -> Option<Alarm> {
-    let text = kernel_message(line)?;
+    kernel_messages(line).find_map(alarm)
+}
+
+fn alarm(text: &str) -> Option<Alarm> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| text.starts_with(prefix));
     if starts(&["Kernel panic - not syncing"]) {
         Some(Alarm::Panic)
@@ -58,12 +62,18 @@ pub fn classify(line: &str) -> Option<Alarm> {
 /// Whether a console line starts a kernel warning: the run goes on, but it was
 /// not a good one.
 pub fn is_warning(line: &str) -> bool {
-    kernel_message(line).is_some_and(|text| {
+    kernel_messages(line).any(|text| {
         text.starts_with("WARNING: ")
             || text.starts_with("UBSAN: ")
             || text.starts_with("possible deadlock")
             || text.contains("possible recursive locking detected")
     })
+}
+
+/// What may be the texts of kernel log lines in a console line.
+fn kernel_messages(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices('[')
+        .filter_map(|(at, _)| kernel_message(&line[at..]))
 }
 
 /// The text of a kernel log line, without time-stamp and caller.
@@ -114,6 +124,10 @@ mod tests {
             (
                 "[    2.0] Oops: Oops: 0002 [#1] PREEMPT SMP",
                 Some(Alarm::Oops),
+            ),
+            (
+                "bootmark-init: f[    5.215357] Kernel panic - not syncing: Attempted to kill init!",
+                Some(Alarm::Panic),
             ),
             ("BUG: printed by a program", None),
             ("[note] BUG: printed by a program", None),
