@@ -11,7 +11,15 @@ use crate::progress::Step;
 /// A held lock; dropping it releases it.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    /// Closing would not do: a program that another thread is just starting has a copy of the
+    /// descriptor until its exec, and the lock lasts as long as any copy.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl Lock {
@@ -22,7 +30,7 @@ impl Lock {
     pub fn try_exclusive(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(Some(Self { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => {
                 Err(e).with_context(|| format!("cannot take the lock {}", path.display()))
@@ -55,7 +63,7 @@ pub fn exclusive(path: &Path, what: &str) -> Result<Lock> {
             return Err(e).with_context(|| format!("cannot take the lock {}", path.display()));
         }
     }
-    Ok(Lock { _file: file })
+    Ok(Lock { file })
 }
 
 fn open(path: &Path) -> Result<File> {
