@@ -9,7 +9,7 @@
 //! lies in memory that no process maps, and takes the place of `ChunkCtl` in what a read of the
 //! extraction descriptor returns. Everything is little endian.
 
-use static_assertions::const_assert_eq;
+use static_assertions::{const_assert, const_assert_eq};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of records in a chunk, in octets.
@@ -49,6 +49,8 @@ pub const STREAM_THREAD: u32 = 0;
 pub const STREAM_CPU: u32 = 1;
 /// `enum bootbuf_stream`: what decoding needs.
 pub const STREAM_META: u32 = 2;
+/// `enum bootbuf_stream`: aggregations, one stream a thread that keeps some.
+pub const STREAM_AGGREGATE: u32 = 3;
 
 /// `enum bootbuf_seal`: not sealed, a snapshot.
 pub const SEAL_OPEN: u8 = 0;
@@ -90,8 +92,20 @@ pub struct ChunkCtl {
     /// Events that could not be recorded in this chunk for want of room while no other was to be
     /// had.
     pub lost: u64,
+    /// Thread group id in the initial pid namespace: for filters, as what follows.
+    pub pid: u32,
+    /// Thread id there.
+    pub tid: u32,
+    /// User that owns the process, in the initial user namespace; follows setuid(2).
+    pub uid: u32,
     /// Zero.
-    pub reserved: [u64; 13],
+    pub reserved0: u32,
+    /// The thread's name, NUL-padded; follows prctl(2).
+    pub comm: [u8; 16],
+    /// Ticks of the trace clock in a second, as known when the chunk was handed out.
+    pub freq_hz: u64,
+    /// Zero.
+    pub reserved: [u64; 8],
 }
 
 /// Header of a packet.
@@ -155,6 +169,8 @@ pub const META_MARKER: u32 = 3;
 pub const META_PROCESS: u32 = 4;
 /// Event id of [`MetaExit`].
 pub const META_EXIT: u32 = 5;
+/// Event id of [`MetaSlot`].
+pub const META_SLOT: u32 = 6;
 
 /// Longest path in the meta stream, in octets; longer ones keep their end.
 pub const PATH_MAX: usize = 1024;
@@ -246,6 +262,59 @@ pub struct MetaExit {
     pub exit_code: u32,
 }
 
+/// The text of a slot (`["/" filter "/"] ["{" actions "}"]`, docs/filters.md) follows, not terminated.
+/// Written before the slot stands in any state word.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaSlot {
+    /// From 1 to `markers::abi::MAX_SLOT`.
+    pub slot: u32,
+    /// Octets of the text.
+    pub text_len: u16,
+    /// Zero.
+    pub reserved: u16,
+}
+
+/// Event id of [`Cell`] in an aggregate stream.
+pub const AGGREGATE_CELL: u32 = 1;
+/// Octets of a key at most; longer strings in it are cut.
+pub const CELL_KEY_MAX: usize = 128;
+/// Actions of a slot at most.
+pub const CELL_MAX_ACTIONS: usize = 4;
+/// Buckets of a histogram: 0 counts values below 1, `n` those from 2^(n-1) to 2^n - 1.
+pub const HIST_BUCKETS: usize = 64;
+
+/// One cell of an aggregation, the payload of a record that its thread goes on changing while the chunk
+/// is open: `nvalues` values of 8 octets follow, then `key_len` octets of key.
+///
+/// The first value is the number of events. Then come, for each action in order: none for `count()`
+/// and `record()`, one for `sum`, `min`, `max` and `avg` (which keeps the sum; an i64, or an f64 when
+/// the expression is one), [`HIST_BUCKETS`] for `hist`. The key holds the values of the names behind
+/// `by` in order, as a record's payload would. The record's time-stamp is that of the first event.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Cell {
+    /// The marker's id in records; of a span, that of its end.
+    pub event_id: u32,
+    /// The slot, whose text says what the values are.
+    pub slot: u16,
+    /// Number of values.
+    pub nvalues: u16,
+    /// Octets of the key.
+    pub key_len: u16,
+    /// Zero.
+    pub reserved: [u16; 3],
+}
+
+const_assert_eq!(size_of::<Cell>(), 16);
+const_assert!(
+    RECORD_HEADER
+        + size_of::<Cell>()
+        + 8 * (1 + CELL_MAX_ACTIONS * HIST_BUCKETS)
+        + CELL_KEY_MAX
+        <= MAX_RECORD
+);
+
 /// Number of `marker_ctl()`. Far above the kernel's own numbers, so that a program never calls a
 /// stranger on a kernel without the patch.
 pub const NR_MARKER_CTL: usize = 1000;
@@ -258,7 +327,7 @@ pub const NR_BOOTBUF_OPEN: usize = 1002;
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ReserveArgs {
-    /// In: zero.
+    /// In: 0 or [`RESERVE_AGGREGATE`].
     pub flags: u64,
     /// In: address of the chunk that the caller wrote to last, 0 for none.
     pub chunk: u64,
@@ -269,6 +338,10 @@ pub struct ReserveArgs {
     /// Out: address of the chunk to write to.
     pub base: u64,
 }
+
+/// `bootbuf_reserve()`: the chunk for the thread's aggregations, a second one beside that for records,
+/// in a stream of its own.
+pub const RESERVE_AGGREGATE: u64 = 1;
 
 /// `bootbuf_open()`: snapshots of open chunks, then end of file.
 pub const OPEN_PEEK: u64 = 1;

@@ -140,12 +140,16 @@ pub struct Descriptor {
 const_assert_eq!(size_of::<Descriptor>(), DESC_SIZE);
 const_assert_eq!(align_of::<Descriptor>(), DESC_ALIGN);
 
-/// State word: on. A word of zero is off.
+/// State word: write records. A word of zero is off.
 pub const STATE_ENABLED: u32 = 1;
-/// Where the number of a filter or aggregation stands (0 for none).
+/// Where the number of a filter or aggregation stands (0 for none): see [`CTL_SLOT_TEXT`].
 pub const STATE_SLOT_SHIFT: u32 = 1;
 /// Its bits.
-pub const STATE_SLOT_MASK: u32 = 0xffe;
+pub const STATE_SLOT_MASK: u32 = 0x7fe;
+/// Largest number of a slot.
+pub const MAX_SLOT: u32 = 1023;
+/// State word: run the call-backs of this process; see [`CTL_CALLS_SET`].
+pub const STATE_CALL: u32 = 0x800;
 /// Where the event id stands.
 pub const STATE_ID_SHIFT: u32 = 12;
 /// Largest event id.
@@ -189,6 +193,12 @@ pub const CTL_RULE_LIST: u32 = 3;
 pub const CTL_MARKER_LIST: u32 = 4;
 /// `enum marker_ctl_op`: fill in a [`Status`].
 pub const CTL_STATUS: u32 = 5;
+/// `enum marker_ctl_op`: the text of a slot. For everybody: the traced process evaluates it.
+pub const CTL_SLOT_TEXT: u32 = 6;
+/// `enum marker_ctl_op`: the patterns that the calling process has call-backs for. For everybody.
+pub const CTL_CALLS_SET: u32 = 7;
+/// `enum marker_ctl_op`: where the calling process keeps its call-backs. For everybody.
+pub const CTL_CALLS_GET: u32 = 8;
 
 /// In and out of every operation of `marker_ctl()`.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -197,9 +207,10 @@ pub struct CtlArgs {
     /// Zero.
     pub flags: u64,
     /// ADD: out, the rule's id. DEL: the rule's id, or 0 to go by the text. Lists: cursor, 0 at
-    /// first; stays as it is when nothing more follows.
+    /// first; stays as it is when nothing more follows. SLOT_TEXT: the slot. CALLS_SET: in, where
+    /// the caller keeps its call-backs; out, as CALLS_GET, where the process does.
     pub id: u64,
-    /// Address of the text (ADD, DEL) or of the room for the answer.
+    /// Address of the text (ADD, DEL, CALLS_SET) or of the room for the answer.
     pub buf: u64,
     /// Octets at `buf`.
     pub buf_size: u64,
@@ -229,6 +240,13 @@ pub struct RuleInfo {
 pub const RULE_DISABLE: u32 = 1;
 /// The rule came from the command line.
 pub const RULE_BOOT: u32 = 2;
+/// The rule has a scope, so that it decides for some processes only.
+pub const RULE_SCOPED: u32 = 4;
+/// The rule came through `/proc/PID/bootmark` and ends with that process.
+pub const RULE_PROCESS: u32 = 8;
+
+/// Patterns with call-backs that a process can have.
+pub const MAX_CALLS: usize = 16;
 
 /// One marker known to the kernel; its descriptor follows ([`DESC_SIZE`] octets, state zero), then
 /// the path of its file, not terminated.
@@ -279,4 +297,13 @@ pub struct Status {
     pub modules: u32,
     /// Number of markers in them, the kernel's included.
     pub markers: u32,
+    /// Number of slots in use.
+    pub slots: u32,
+    /// [`STATUS_FOLLOW`], [`STATUS_GATED`].
+    pub flags: u32,
 }
+
+/// Markers follow ftrace's `tracing_on` (`bootmark.follow_ftrace`).
+pub const STATUS_FOLLOW: u32 = 1;
+/// It is 0 now, so that nothing is recorded.
+pub const STATUS_GATED: u32 = 2;

@@ -252,7 +252,13 @@ impl Pool {
             size,
             clock: self.config.clock,
             lost: 0,
-            reserved: [0; 13],
+            pid: std::process::id(),
+            tid: rustix::thread::gettid().as_raw_pid() as u32,
+            uid: rustix::process::getuid().as_raw(),
+            reserved0: 0,
+            comm: *b"stand-in\0\0\0\0\0\0\0\0",
+            freq_hz: 1_000_000_000,
+            reserved: [0; 8],
         };
         // SAFETY: the chunk lies in the pool, and its thread is here, not writing.
         unsafe { self.ctl(&chunk).write(ctl) };

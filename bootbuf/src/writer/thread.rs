@@ -18,7 +18,13 @@ pub(super) static NO_CHUNK: ChunkCtl = ChunkCtl {
     size: 0,
     clock: CLOCK_NONE,
     lost: 0,
-    reserved: [0; 13],
+    pid: 0,
+    tid: 0,
+    uid: 0,
+    reserved0: 0,
+    comm: [0; 16],
+    freq_hz: 0,
+    reserved: [0; 8],
 };
 
 /// The thread's own variables. Signal handlers of the thread change them too, so each is an

@@ -119,6 +119,8 @@ constants! {
     BOOTMARK_STATE_SLOT_SHIFT: markers::abi::STATE_SLOT_SHIFT,
     BOOTMARK_STATE_SLOT_MASK: markers::abi::STATE_SLOT_MASK,
     BOOTMARK_STATE_ID_SHIFT: markers::abi::STATE_ID_SHIFT,
+    BOOTMARK_MAX_SLOT: markers::abi::MAX_SLOT,
+    BOOTMARK_STATE_CALL: markers::abi::STATE_CALL,
     BOOTMARK_MAX_EVENT_ID: markers::abi::MAX_EVENT_ID,
     BOOTMARK_FIRST_USER_ID: markers::abi::FIRST_USER_ID,
     BOOTMARK_NOTE_OWNER: markers::abi::NOTE_OWNER,
@@ -131,6 +133,11 @@ constants! {
     MARKER_CTL_ARGS_SIZE_V1: size_of::<markers::abi::CtlArgs>(),
     MARKER_RULE_DISABLE: markers::abi::RULE_DISABLE,
     MARKER_RULE_BOOT: markers::abi::RULE_BOOT,
+    MARKER_RULE_SCOPED: markers::abi::RULE_SCOPED,
+    MARKER_RULE_PROCESS: markers::abi::RULE_PROCESS,
+    MARKER_MAX_CALLS: markers::abi::MAX_CALLS,
+    MARKER_STATUS_FOLLOW: markers::abi::STATUS_FOLLOW,
+    MARKER_STATUS_GATED: markers::abi::STATUS_GATED,
     BOOTMARK_INSTANT: markers::abi::KIND_INSTANT,
     BOOTMARK_SPAN_BEGIN: markers::abi::KIND_SPAN_BEGIN,
     BOOTMARK_SPAN_END: markers::abi::KIND_SPAN_END,
@@ -160,6 +167,9 @@ constants! {
     MARKER_CTL_RULE_LIST: markers::abi::CTL_RULE_LIST,
     MARKER_CTL_MARKER_LIST: markers::abi::CTL_MARKER_LIST,
     MARKER_CTL_STATUS: markers::abi::CTL_STATUS,
+    MARKER_CTL_SLOT_TEXT: markers::abi::CTL_SLOT_TEXT,
+    MARKER_CTL_CALLS_SET: markers::abi::CTL_CALLS_SET,
+    MARKER_CTL_CALLS_GET: markers::abi::CTL_CALLS_GET,
     BOOTBUF_RECORD_ALIGN: bootbuf::abi::RECORD_ALIGN,
     BOOTBUF_RECORD_HEADER: bootbuf::abi::RECORD_HEADER,
     BOOTBUF_WORD_LEN_SHIFT: bootbuf::abi::WORD_LEN_SHIFT,
@@ -187,6 +197,7 @@ constants! {
     BOOTBUF_STREAM_THREAD: bootbuf::abi::STREAM_THREAD,
     BOOTBUF_STREAM_CPU: bootbuf::abi::STREAM_CPU,
     BOOTBUF_STREAM_META: bootbuf::abi::STREAM_META,
+    BOOTBUF_STREAM_AGGREGATE: bootbuf::abi::STREAM_AGGREGATE,
     BOOTBUF_SEAL_OPEN: bootbuf::abi::SEAL_OPEN,
     BOOTBUF_SEAL_FULL: bootbuf::abi::SEAL_FULL,
     BOOTBUF_SEAL_EXEC: bootbuf::abi::SEAL_EXEC,
@@ -197,6 +208,12 @@ constants! {
     BOOTBUF_META_MARKER: bootbuf::abi::META_MARKER,
     BOOTBUF_META_PROCESS: bootbuf::abi::META_PROCESS,
     BOOTBUF_META_EXIT: bootbuf::abi::META_EXIT,
+    BOOTBUF_META_SLOT: bootbuf::abi::META_SLOT,
+    BOOTBUF_AGGREGATE_CELL: bootbuf::abi::AGGREGATE_CELL,
+    BOOTBUF_CELL_KEY_MAX: bootbuf::abi::CELL_KEY_MAX,
+    BOOTBUF_CELL_MAX_ACTIONS: bootbuf::abi::CELL_MAX_ACTIONS,
+    BOOTBUF_HIST_BUCKETS: bootbuf::abi::HIST_BUCKETS,
+    BOOTBUF_RESERVE_AGGREGATE: bootbuf::abi::RESERVE_AGGREGATE,
 }
 
 structs! {
@@ -206,15 +223,17 @@ structs! {
     marker_ctl_args: markers::abi::CtlArgs { flags, id, buf, buf_size, result, err_pos }
     marker_rule_info: markers::abi::RuleInfo { size, id, matched, flags, text_len; then text }
     marker_info: markers::abi::MarkerInfo { size, event_id, module_id, state, path_len, reserved; then desc, path }
-    bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers }
+    bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers, slots, flags }
     bootbuf_record: bootbuf::abi::RecordHeader { word, timestamp }
-    bootbuf_ctl: bootbuf::abi::ChunkCtl { pos, limit, size, clock, lost, reserved }
+    bootbuf_ctl: bootbuf::abi::ChunkCtl { pos, limit, size, clock, lost, pid, tid, uid, reserved0, comm, freq_hz, reserved }
     bootbuf_packet: bootbuf::abi::PacketHeader { magic, stream_id, uuid, stream_instance, ts_begin, ts_end, content_bits, packet_bits, seq, discarded, pid, tid, cpu, uid, comm, exit_code, seal, clock, flags, seal_seq }
     bootbuf_meta_clock: bootbuf::abi::MetaClock { clock, reserved, freq_hz, reading, boottime_ns, realtime_ns }
     bootbuf_meta_module: bootbuf::abi::MetaModule { module_id, first_event_id, markers, build_id_len, path_len, dev, ino, build_id, reserved }
     bootbuf_meta_marker: bootbuf::abi::MetaMarker { event_id, module_id }
     bootbuf_meta_process: bootbuf::abi::MetaProcess { pid, ppid, uid, module_id, start_boottime_ns, build_id_len, path_len, build_id }
     bootbuf_meta_exit: bootbuf::abi::MetaExit { pid, exit_code }
+    bootbuf_meta_slot: bootbuf::abi::MetaSlot { slot, text_len, reserved }
+    bootbuf_cell: bootbuf::abi::Cell { event_id, slot, nvalues, key_len, reserved }
     bootbuf_reserve_args: bootbuf::abi::ReserveArgs { flags, chunk, want, lost, base }
     bootbuf_open_args: bootbuf::abi::OpenArgs { flags }
     bootbuf_pool: bootbuf::abi::PoolHeader { magic, version, page_shift, size, phys, table_off, data_off, boot_id, release, crc, reserved }

@@ -351,6 +351,7 @@ void bootbuf_window_leave(struct bootbuf_task *bt);
 /* meta.c */
 u64 bootbuf_clock_read(void);
 enum bootbuf_clock bootbuf_clock_id(void);
+u64 bootbuf_clock_hz(void);
 void bootbuf_clock_note(void);
 void __init bootbuf_meta_init(void);
 bool bootbuf_meta_pending(struct bootbuf_chunk *chunk, u32 offset);

@@ -261,6 +261,12 @@ static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chun
 	WRITE_ONCE(ctl->size, size);
 	WRITE_ONCE(ctl->clock, bootbuf_clock_id());
 	WRITE_ONCE(ctl->lost, 0);
+	/* For filters, which only the thread itself evaluates. */
+	ctl->pid = task_tgid_nr(current);
+	ctl->tid = task_pid_nr(current);
+	ctl->uid = __kuid_val(current_uid());
+	strscpy_pad(ctl->comm, current->comm);
+	ctl->freq_hz = bootbuf_clock_hz();
 	/* Last: what lets the thread write. */
 	smp_store_release(&ctl->limit,
 			  bootbuf_clock_id() == BOOTBUF_CLOCK_TSC ? size : 0);

@@ -80,6 +80,14 @@ enum bootbuf_clock bootbuf_clock_id(void)
 	return bootbuf_clock_tsc ? BOOTBUF_CLOCK_TSC : BOOTBUF_CLOCK_BOOTTIME;
 }
 
+/**
+ * bootbuf_clock_hz - ticks of the trace clock in a second, as far as known
+ */
+u64 bootbuf_clock_hz(void)
+{
+	return bootbuf_clock_tsc ? bootbuf_tsc_hz() : NSEC_PER_SEC;
+}
+
 /* Readers that come and go shall not fill the stream that is never freed. */
 #define BOOTBUF_CLOCK_NOTE_NS	(10 * NSEC_PER_SEC)
 
@@ -101,7 +109,7 @@ void bootbuf_clock_note(void)
 	record.boottime_ns = ktime_get_boot_fast_ns();
 	record.realtime_ns = ktime_get_real_fast_ns();
 	local_irq_restore(flags);
-	record.freq_hz = bootbuf_clock_tsc ? bootbuf_tsc_hz() : NSEC_PER_SEC;
+	record.freq_hz = bootbuf_clock_hz();
 
 	if (bootbuf_clock_noted == record.freq_hz + record.boottime_ns / BOOTBUF_CLOCK_NOTE_NS)
 		return;

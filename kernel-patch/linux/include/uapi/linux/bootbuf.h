@@ -77,6 +77,13 @@ enum bootbuf_clock {
  * @clock: enum bootbuf_clock
  * @lost: events that this thread could not record in this chunk for want of
  *	room while no other was to be had; the kernel takes it over at the seal
+ * @pid: thread group id in the initial pid namespace: for filters, as what follows
+ * @tid: thread id there
+ * @uid: user that owns the process, in the initial namespace; follows setuid(2)
+ * @reserved0: zero
+ * @comm: the thread's name, NUL-padded; follows prctl(2)
+ * @freq_hz: ticks of the trace clock in a second, as known at the hand-out
+ * @reserved: zero
  */
 struct bootbuf_ctl {
 	__u32	pos;
@@ -84,7 +91,13 @@ struct bootbuf_ctl {
 	__u32	size;
 	__u32	clock;
 	__u64	lost;
-	__u64	reserved[13];
+	__u32	pid;
+	__u32	tid;
+	__u32	uid;
+	__u32	reserved0;
+	char	comm[16];
+	__u64	freq_hz;
+	__u64	reserved[8];
 };
 
 /* ---- Packets -------------------------------------------------------------- */
@@ -95,6 +108,7 @@ enum bootbuf_stream {
 	BOOTBUF_STREAM_THREAD	= 0,	/* one stream a thread */
 	BOOTBUF_STREAM_CPU	= 1,	/* kernel events, one stream a CPU */
 	BOOTBUF_STREAM_META	= 2,	/* what decoding needs; one stream */
+	BOOTBUF_STREAM_AGGREGATE = 3,	/* one stream a thread that aggregates */
 };
 
 enum bootbuf_seal {
@@ -163,6 +177,7 @@ enum bootbuf_meta {
 	BOOTBUF_META_MARKER	= 3,
 	BOOTBUF_META_PROCESS	= 4,
 	BOOTBUF_META_EXIT	= 5,
+	BOOTBUF_META_SLOT	= 6,
 };
 
 #define BOOTBUF_PATH_MAX	1024	/* longer paths keep their end */
@@ -255,11 +270,58 @@ struct bootbuf_meta_exit {
 	__u32	exit_code;
 };
 
+/**
+ * struct bootbuf_meta_slot - the text of a filter or aggregation
+ * @slot: from 1 to BOOTMARK_MAX_SLOT
+ * @text_len: octets of the text
+ * @reserved: zero
+ *
+ * The text follows, not terminated.  Written before the slot stands in any
+ * state word.
+ */
+struct bootbuf_meta_slot {
+	__u32	slot;
+	__u16	text_len;
+	__u16	reserved;
+};
+
+/* ---- Aggregate streams ----------------------------------------------------- */
+
+#define BOOTBUF_AGGREGATE_CELL		1	/* event id of struct bootbuf_cell */
+#define BOOTBUF_CELL_KEY_MAX		128	/* octets; longer strings are cut */
+#define BOOTBUF_CELL_MAX_ACTIONS	4
+/* Bucket 0 counts values below 1, bucket n those from 2^(n-1) to 2^n - 1. */
+#define BOOTBUF_HIST_BUCKETS		64
+
+/**
+ * struct bootbuf_cell - one cell of an aggregation
+ * @event_id: the marker's id in records; of a span, that of its end
+ * @slot: the slot, whose text says what the values are
+ * @nvalues: number of values
+ * @key_len: octets of the key
+ * @reserved: zero
+ *
+ * Payload of a record that its thread goes on changing while the chunk is open;
+ * @nvalues values of 8 octets follow, then the key.  The first value is the
+ * number of events.  Then come, for each action in order: none for count() and
+ * record(), one for sum, min, max and avg (which keeps the sum; an s64, or a
+ * double when the expression is one), BOOTBUF_HIST_BUCKETS for hist.  The key
+ * holds the values of the names behind "by" in order, as a record's payload
+ * would.  The record's time-stamp is that of the first event.
+ */
+struct bootbuf_cell {
+	__u32	event_id;
+	__u16	slot;
+	__u16	nvalues;
+	__u16	key_len;
+	__u16	reserved[3];
+};
+
 /* ---- bootbuf_reserve(args, size) ---------------------------------------------- */
 
 /**
  * struct bootbuf_reserve_args - ask for room
- * @flags: in, zero
+ * @flags: in, BOOTBUF_RESERVE_*
  * @chunk: in, address of the chunk that the caller wrote to last, 0 for none.
  *	If it is the calling thread's open chunk, it is sealed; if the thread has
  *	another open chunk, that one is the answer.
@@ -280,6 +342,9 @@ struct bootbuf_reserve_args {
 };
 
 #define BOOTBUF_RESERVE_ARGS_SIZE_V1	32
+
+/* The chunk for the thread's aggregations, a second one beside that for records. */
+#define BOOTBUF_RESERVE_AGGREGATE	0x1u
 
 /* ---- bootbuf_open(args, size) ------------------------------------------------ */
 

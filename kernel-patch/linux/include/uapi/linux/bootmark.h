@@ -121,9 +121,11 @@ struct bootmark_desc {
 } __attribute__((aligned(BOOTMARK_DESC_ALIGN)));
 
 /* The state word: zero is off.  Written by the kernel, read with one load. */
-#define BOOTMARK_STATE_ENABLED		0x00000001u
+#define BOOTMARK_STATE_ENABLED		0x00000001u	/* write records */
 #define BOOTMARK_STATE_SLOT_SHIFT	1	/* filter or aggregation, 0 for none */
-#define BOOTMARK_STATE_SLOT_MASK	0x00000ffeu
+#define BOOTMARK_STATE_SLOT_MASK	0x000007feu
+#define BOOTMARK_MAX_SLOT		1023
+#define BOOTMARK_STATE_CALL		0x00000800u	/* run call-backs */
 #define BOOTMARK_STATE_ID_SHIFT		12	/* event id */
 #define BOOTMARK_MAX_EVENT_ID		0x000fffffu
 /* Event ids below this one are the kernel's own markers. */
@@ -169,6 +171,9 @@ enum marker_ctl_op {
 	MARKER_CTL_RULE_LIST	= 3,
 	MARKER_CTL_MARKER_LIST	= 4,
 	MARKER_CTL_STATUS	= 5,
+	MARKER_CTL_SLOT_TEXT	= 6,
+	MARKER_CTL_CALLS_SET	= 7,
+	MARKER_CTL_CALLS_GET	= 8,
 };
 
 /**
@@ -176,13 +181,23 @@ enum marker_ctl_op {
  * @flags: zero
  * @id: RULE_ADD: out, the rule's id.  RULE_DEL: the rule's id, or zero to go by
  *	the text in @buf.  Lists: cursor, zero at first, updated by the call;
- *	stays as it is when nothing more follows.
- * @buf: address of the text (ADD, DEL) or of the room for the answer
+ *	stays as it is when nothing more follows.  SLOT_TEXT: the slot.
+ *	CALLS_SET: in, address of the table of call-backs that the caller has;
+ *	out, of the one that the process uses: the first one that was set.
+ *	CALLS_GET: out, the same, zero for none.
+ * @buf: address of the text (ADD, DEL, CALLS_SET) or of the room for the answer
  * @buf_size: octets at @buf
  * @result: out.  RULE_ADD: markers that the rule decides now.
- *	RULE_DEL: rules removed.  Lists and STATUS: octets written to @buf.
- * @err_pos: out.  RULE_ADD that fails with EINVAL: offset in the text of what
- *	is wrong.
+ *	RULE_DEL: rules removed.  Lists, STATUS and SLOT_TEXT: octets written to
+ *	@buf.  CALLS_SET: markers mapped now that the patterns match.
+ * @err_pos: out.  RULE_ADD and CALLS_SET that fail with EINVAL: offset in the
+ *	text of what is wrong.
+ *
+ * SLOT_TEXT and both CALLS operations are for everybody: the first gives the
+ * text of a filter, which the traced process evaluates; the others concern the
+ * calling process only.  The text of CALLS_SET is a list of at most
+ * MARKER_MAX_CALLS patterns "provider:name", separated by commas, that replaces
+ * the one before; none ends all call-backs.
  */
 struct marker_ctl_args {
 	__u64	flags;
@@ -194,6 +209,7 @@ struct marker_ctl_args {
 };
 
 #define MARKER_CTL_ARGS_SIZE_V1	48
+#define MARKER_MAX_CALLS	16
 
 /**
  * struct marker_rule_info - one entry of MARKER_CTL_RULE_LIST, in rule order
@@ -215,6 +231,8 @@ struct marker_rule_info {
 
 #define MARKER_RULE_DISABLE	0x1u	/* the rule turns markers off */
 #define MARKER_RULE_BOOT	0x2u	/* came from the command line */
+#define MARKER_RULE_SCOPED	0x4u	/* decides for some processes only */
+#define MARKER_RULE_PROCESS	0x8u	/* from /proc/PID/bootmark; ends with it */
 
 /**
  * struct marker_info - one entry of MARKER_CTL_MARKER_LIST
@@ -252,6 +270,8 @@ struct marker_info {
  * @rules: number of rules
  * @modules: number of files with markers seen so far
  * @markers: number of markers in them, the kernel's included
+ * @slots: number of slots in use
+ * @flags: MARKER_STATUS_*
  */
 struct bootmark_status {
 	__u32	size;
@@ -266,6 +286,11 @@ struct bootmark_status {
 	__u32	rules;
 	__u32	modules;
 	__u32	markers;
+	__u32	slots;
+	__u32	flags;
 };
+
+#define MARKER_STATUS_FOLLOW	0x1u	/* markers follow ftrace's tracing_on */
+#define MARKER_STATUS_GATED	0x2u	/* which is 0 now */
 
 #endif /* _UAPI_LINUX_BOOTMARK_H */
