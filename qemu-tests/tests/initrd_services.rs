@@ -2,6 +2,7 @@
 
 use qemu_tests::guest::Guest;
 use qemu_tests::qemu::Ending;
+use qemu_tests::reading;
 use std::fs;
 
 fn guest() -> Guest {
@@ -166,4 +167,24 @@ fn poweroff_and_reboot_by_command() {
         .run()
         .unwrap();
     assert_eq!(outcome.ending, Ending::Reset);
+}
+
+#[test]
+fn rootdelay_is_waited_for_before_the_devices_are_looked_at() {
+    let outcome = Guest::new()
+        .rules("init:*")
+        .append("rootdelay=2 bootmark.services=no")
+        .boot()
+        .unwrap();
+    let events = reading::events(&outcome.trace()).unwrap();
+    let delay = events
+        .iter()
+        .find(|event| event.name() == "init:rootdelay.end")
+        .unwrap();
+    assert!(delay.0["dur_ns"].as_u64().unwrap() >= 2_000_000_000);
+    let probe = |event: &&reading::Event| {
+        event.name().starts_with("init:") && event.name().contains("mount_root")
+    };
+    let mounted = events.iter().find(probe).unwrap();
+    assert!(mounted.ns() >= delay.ns());
 }
