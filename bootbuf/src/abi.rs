@@ -308,10 +308,7 @@ pub struct Cell {
 
 const_assert_eq!(size_of::<Cell>(), 16);
 const_assert!(
-    RECORD_HEADER
-        + size_of::<Cell>()
-        + 8 * (1 + CELL_MAX_ACTIONS * HIST_BUCKETS)
-        + CELL_KEY_MAX
+    RECORD_HEADER + size_of::<Cell>() + 8 * (1 + CELL_MAX_ACTIONS * HIST_BUCKETS) + CELL_KEY_MAX
         <= MAX_RECORD
 );
 
