@@ -20,4 +20,5 @@ pub mod stand_in;
 pub mod sys;
 pub mod writer;
 
+pub use writer::cell::{Change, aggregate};
 pub use writer::{Claim, claim, claim_fast, claim_slow};

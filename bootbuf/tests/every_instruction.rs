@@ -10,12 +10,12 @@ mod common;
 #[path = "../src/writer/mod.rs"]
 mod second;
 
-use core::arch::asm;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bootbuf::abi::{HEADER_SIZE, MIN_CHUNK, RECORD_HEADER};
 use bootbuf::stand_in::{self, Config};
 use bootbuf::{abi, sys};
+use common::step::{NEVER, catch_traps, step_through};
 use common::{Event, finish, lost, pool, read, values, write, write_with};
 
 /// What the handler does at its turn.
@@ -26,17 +26,10 @@ struct Burst {
     other_module: bool,
 }
 
-const TRAP_FLAG: i64 = 0x100;
-/// A turn that does not come.
-const NEVER: usize = usize::MAX;
-
-static STEP: AtomicUsize = AtomicUsize::new(0);
-static TURN: AtomicUsize = AtomicUsize::new(0);
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 static FILL: AtomicUsize = AtomicUsize::new(0);
 static OTHER_MODULE: AtomicU64 = AtomicU64::new(0);
-static LOOK: AtomicU64 = AtomicU64::new(0);
 
 fn write_second(id: u32, value: u64, fill: usize) -> bool {
     let claim = second::claim(id, RECORD_HEADER + 8 + fill);
@@ -47,60 +40,26 @@ fn write_second(id: u32, value: u64, fill: usize) -> bool {
     )
 }
 
-extern "C" fn on_trap(
-    _signal: libc::c_int,
-    _info: *mut libc::siginfo_t,
-    context: *mut libc::ucontext_t,
-) {
-    let step = STEP.fetch_add(1, Ordering::Relaxed) + 1;
-    if LOOK.load(Ordering::Relaxed) != 0 {
-        // What a SIGKILL would leave: at most the record that is being written is torn.
-        let torn: usize = stand_in::peek()
-            .iter()
-            .map(|packet| read(packet).torn)
-            .sum();
-        assert!(torn <= 1, "{torn} torn records after {step} instructions");
-    }
-    if step == TURN.load(Ordering::Relaxed) {
-        for value in 0..EVENTS.load(Ordering::Relaxed) {
-            let fill = FILL.load(Ordering::Relaxed);
-            let written = if OTHER_MODULE.load(Ordering::Relaxed) != 0 {
-                write_second(400, value, fill)
-            } else {
-                write(400, value, fill)
-            };
-            HANDLED.fetch_add(u64::from(written), Ordering::Relaxed);
-        }
-        if LOOK.load(Ordering::Relaxed) == 0 {
-            // SAFETY: the kernel passed the context, and takes the flags from it.
-            unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP_FLAG };
-        }
+/// The handler's turn: a burst of events.
+fn write_burst() {
+    for value in 0..EVENTS.load(Ordering::Relaxed) {
+        let fill = FILL.load(Ordering::Relaxed);
+        let written = if OTHER_MODULE.load(Ordering::Relaxed) != 0 {
+            write_second(400, value, fill)
+        } else {
+            write(400, value, fill)
+        };
+        HANDLED.fetch_add(u64::from(written), Ordering::Relaxed);
     }
 }
 
-fn catch_traps() {
-    // SAFETY: the structure is plain data, filled in before the call reads it.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = on_trap as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(
-            libc::sigaction(libc::SIGTRAP, &action, core::ptr::null_mut()),
-            0
-        );
-    }
-}
-
-/// Runs `body` with the trap flag set, and returns the number of traps the handler counted.
-fn step_through(turn: usize, body: impl FnOnce()) -> usize {
-    STEP.store(0, Ordering::Relaxed);
-    TURN.store(turn, Ordering::Relaxed);
-    // SAFETY: sets the trap flag, for which there is a handler.
-    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-    body();
-    // SAFETY: clears it.
-    unsafe { asm!("pushfq", "and qword ptr [rsp], ~0x100", "popfq") };
-    STEP.load(Ordering::Relaxed)
+/// What a SIGKILL would leave: at most the record that is being written is torn.
+fn look(step: usize) {
+    let torn: usize = stand_in::peek()
+        .iter()
+        .map(|packet| read(packet).torn)
+        .sum();
+    assert!(torn <= 1, "{torn} torn records after {step} instructions");
 }
 
 /// Fills the thread's first chunk up to `left` octets, `left` being 0 or at least 24.
@@ -122,7 +81,9 @@ fn interrupt(left: usize, fill: usize, burst: Burst, turn: usize) -> usize {
     HANDLED.store(0, Ordering::Relaxed);
     let value = fill_up_to(left);
     let mut written = [false; 2];
-    let steps = step_through(turn, || written[0] = write(300, value, fill));
+    let steps = step_through(turn, write_burst, None, || {
+        written[0] = write(300, value, fill)
+    });
     // Meets whatever the interruption left behind.
     written[1] = write(300, value + 1, fill);
     let context = format!("left {left}, fill {fill}, {burst:?}, after instruction {turn}");
@@ -207,11 +168,9 @@ fn a_kill_after_any_instruction_costs_one_record_at_most() {
     catch_traps();
     for left in [0, 24, 64] {
         let value = fill_up_to(left);
-        LOOK.store(1, Ordering::Relaxed);
-        let steps = step_through(NEVER, || {
+        let steps = step_through(NEVER, write_burst, Some(look), || {
             assert!(write(300, value, 8));
         });
-        LOOK.store(0, Ordering::Relaxed);
         assert!(steps > 30, "{steps}");
         assert_eq!(values(&finish()).len() as u64, value + 1);
     }

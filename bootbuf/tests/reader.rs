@@ -204,7 +204,7 @@ fn headers_that_make_no_sense_are_refused() {
     };
     let bits = |octets: u64| (octets * 8).to_le_bytes();
     assert!(matches!(with(0, &[0]), PacketError::Magic { .. }));
-    assert_eq!(with(4, &[3]), PacketError::Stream { found: 3 });
+    assert_eq!(with(4, &[4]), PacketError::Stream { found: 4 });
     assert_eq!(with(117, &[3]), PacketError::Clock { found: 3 });
     assert!(matches!(with(48, &bits(127)), PacketError::Sizes { .. }));
     assert!(matches!(with(48, &bits(136)), PacketError::Sizes { .. }));

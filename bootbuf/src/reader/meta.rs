@@ -1,11 +1,11 @@
-//! The meta stream: clock readings, modules, markers, processes.
+//! The meta stream: clock readings, modules, markers, processes, slots.
 
 use zerocopy::FromBytes;
 
 use super::record::Record;
 use crate::abi::{
-    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_MARKER, META_MODULE, META_PROCESS, MetaClock,
-    MetaExit, MetaMarker, MetaModule, MetaProcess,
+    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_MARKER, META_MODULE, META_PROCESS, META_SLOT,
+    MetaClock, MetaExit, MetaMarker, MetaModule, MetaProcess, MetaSlot,
 };
 
 /// Why a record of the meta stream cannot be decoded.
@@ -65,6 +65,13 @@ pub enum Meta<'a> {
     },
     /// The end of one.
     Exit(MetaExit),
+    /// What a slot filters and keeps.
+    Slot {
+        /// The structure.
+        slot: MetaSlot,
+        /// Its text, for `bootmark_expr`; not always UTF-8.
+        text: &'a [u8],
+    },
     /// Added by a newer kernel; to be passed over.
     Unknown {
         /// Event id.
@@ -98,6 +105,13 @@ impl<'a> Meta<'a> {
                 }
             }
             META_EXIT => Self::Exit(split(record)?.0),
+            META_SLOT => {
+                let (slot, rest): (MetaSlot, _) = split(record)?;
+                Self::Slot {
+                    slot,
+                    text: take(record, rest, slot.text_len.into())?,
+                }
+            }
             id => Self::Unknown { id },
         })
     }

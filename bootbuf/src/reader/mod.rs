@@ -1,4 +1,4 @@
-//! Reading packets, their records, and the meta stream.
+//! Reading packets, their records, cells of aggregations, and the meta stream.
 //!
 //! The input is what the extraction descriptor returned, a file that an extractor wrote, or memory
 //! that was recovered. None of it is trusted: a process can write anything into its chunk, and a file
@@ -18,10 +18,12 @@
 //! assert_eq!(count(&[]), 0);
 //! ```
 
+mod cell;
 mod meta;
 mod packet;
 mod record;
 
+pub use cell::{Cell, CellError};
 pub use meta::{Meta, MetaError};
 pub use packet::{Packet, PacketError, Packets, packets};
 pub use record::{Check, CheckError, Item, MalformedReason, Record, Records};

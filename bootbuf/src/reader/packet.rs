@@ -4,7 +4,7 @@ use zerocopy::FromBytes;
 
 use super::record::Records;
 use crate::abi::{
-    CLOCK_BOOTTIME, CTF_MAGIC, HEADER_SIZE, MAX_CHUNK, PacketHeader, RECORD_ALIGN, STREAM_META,
+    CLOCK_BOOTTIME, CTF_MAGIC, HEADER_SIZE, MAX_CHUNK, PacketHeader, RECORD_ALIGN, STREAM_AGGREGATE,
 };
 
 /// Why octets are not a packet. Offsets are in the slice that was parsed.
@@ -94,7 +94,7 @@ impl<'a> Packet<'a> {
                 packet_bits,
             });
         }
-        if header.stream_id > STREAM_META {
+        if header.stream_id > STREAM_AGGREGATE {
             return Err(PacketError::Stream {
                 found: header.stream_id,
             });

@@ -16,8 +16,11 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use crate::abi::{CLOCK_TSC, MAX_RECORD, RECORD_HEADER, ReserveArgs};
-use pool::Pool;
+use crate::abi::{
+    CLOCK_TSC, MAX_RECORD, RECORD_HEADER, RESERVE_AGGREGATE, ReserveArgs, STREAM_AGGREGATE,
+    STREAM_THREAD,
+};
+use pool::{Pool, Writer};
 
 /// How the stand-in behaves.
 #[derive(Clone, Copy, Debug)]
@@ -63,18 +66,27 @@ pub fn reserve(args: &mut ReserveArgs) -> Result<(), Errno> {
         0 => {}
         errno => return Err(Errno::from_raw_os_error(errno)),
     }
-    if args.flags != 0 || !(RECORD_HEADER..=MAX_RECORD).contains(&(args.want as usize)) {
+    let stream = match args.flags {
+        0 => STREAM_THREAD,
+        RESERVE_AGGREGATE => STREAM_AGGREGATE,
+        _ => return Err(Errno::INVAL),
+    };
+    if !(RECORD_HEADER..=MAX_RECORD).contains(&(args.want as usize)) {
         return Err(Errno::INVAL);
     }
+    let writer = Writer {
+        thread: thread_key(),
+        stream,
+    };
     let result = with_pool(|slot| match slot {
-        Some(pool) => pool.reserve(thread_key(), args.chunk, args.lost),
+        Some(pool) => pool.reserve(writer, args.chunk, args.lost),
         None => Err(Errno::NODEV),
     });
     args.base = result?;
     Ok(())
 }
 
-/// Seals the calling thread's chunk, as the kernel does when a thread ends; its addresses may go to
+/// Seals the calling thread's chunks, as the kernel does when a thread ends; its addresses may go to
 /// other threads from then on.
 pub fn seal_thread() {
     with_pool(|slot| {

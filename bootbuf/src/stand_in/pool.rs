@@ -16,8 +16,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::Config;
 use crate::abi::{
     CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MIN_CHUNK, PacketHeader, RECORD_ALIGN,
-    RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, STREAM_THREAD, WORD_COMMITTED, WORD_END,
-    WORD_LEN_SHIFT,
+    RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, WORD_COMMITTED, WORD_END, WORD_LEN_SHIFT,
 };
 
 /// Octets of a thread's first chunk, its second, and all others.
@@ -27,12 +26,22 @@ const MAX_THREADS: usize = 1024;
 /// What the first page holds as long as fork has not wiped it.
 const ALIVE: u64 = 0x616c_6976_6521;
 
+/// One of the streams of a thread. What one was handed never goes to the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Writer {
+    /// Key of the thread, 0 when that has ended.
+    pub thread: usize,
+    /// [`STREAM_THREAD`](crate::abi::STREAM_THREAD) or
+    /// [`STREAM_AGGREGATE`](crate::abi::STREAM_AGGREGATE).
+    pub stream: u32,
+}
+
 #[derive(Clone, Copy)]
 struct Chunk {
     offset: usize,
     size: usize,
-    /// Key of the thread that its address was given to, 0 when that has ended.
-    owner: usize,
+    /// Whom its address was given to.
+    owner: Writer,
     ts_begin: u64,
 }
 
@@ -42,7 +51,7 @@ struct Sealed {
 }
 
 struct Thread {
-    key: usize,
+    writer: Writer,
     instance: u64,
     open: Option<Chunk>,
     handed_out: usize,
@@ -101,11 +110,11 @@ impl Pool {
         self.recycled
     }
 
-    pub(super) fn reserve(&mut self, key: usize, chunk: u64, lost: u32) -> Result<u64, Errno> {
+    pub(super) fn reserve(&mut self, writer: Writer, chunk: u64, lost: u32) -> Result<u64, Errno> {
         if self.alive().load(Ordering::Relaxed) != ALIVE {
             self.forget_parent();
         }
-        let index = self.thread(key)?;
+        let index = self.thread(writer)?;
         self.threads[index].discarded += u64::from(lost);
         if let Some(open) = self.threads[index].open {
             let base = self.address(&open);
@@ -120,19 +129,20 @@ impl Pool {
     }
 
     pub(super) fn end_thread(&mut self, key: usize) {
-        let Some(index) = self.threads.iter().position(|thread| thread.key == key) else {
-            return;
-        };
-        self.seal(index, SEAL_EXIT);
-        self.threads[index].key = 0;
+        for index in 0..self.threads.len() {
+            if self.threads[index].writer.thread == key {
+                self.seal(index, SEAL_EXIT);
+                self.threads[index].writer.thread = 0;
+            }
+        }
         let chunks = self.sealed.iter_mut().map(|sealed| &mut sealed.chunk);
         for chunk in self
             .free
             .iter_mut()
             .chain(chunks)
-            .filter(|chunk| chunk.owner == key)
+            .filter(|chunk| chunk.owner.thread == key)
         {
-            chunk.owner = 0;
+            chunk.owner.thread = 0;
         }
     }
 
@@ -172,11 +182,13 @@ impl Pool {
         .collect()
     }
 
-    fn thread(&mut self, key: usize) -> Result<usize, Errno> {
-        if let Some(index) = self.threads.iter().position(|thread| thread.key == key) {
+    fn thread(&mut self, writer: Writer) -> Result<usize, Errno> {
+        let mut threads = self.threads.iter();
+        if let Some(index) = threads.position(|thread| thread.writer == writer) {
             return Ok(index);
         }
-        let index = match self.threads.iter().position(|thread| thread.key == 0) {
+        let mut threads = self.threads.iter();
+        let index = match threads.position(|thread| thread.writer.thread == 0) {
             Some(ended) => ended,
             None if self.threads.len() < MAX_THREADS => self.threads.len(),
             None => return Err(Errno::NOMEM),
@@ -184,7 +196,7 @@ impl Pool {
         self.streams += 1;
         let instance = self.streams;
         let new = Thread {
-            key,
+            writer,
             instance,
             open: None,
             handed_out: 0,
@@ -203,10 +215,14 @@ impl Pool {
     /// allows, and in the end what it wrote longest ago.
     fn take_chunk(&mut self, index: usize) -> Option<Chunk> {
         let Thread {
-            key, handed_out, ..
+            writer, handed_out, ..
         } = self.threads[index];
+        let ended = Writer {
+            thread: 0,
+            ..writer
+        };
         for &size in SIZES[..=handed_out.min(SIZES.len() - 1)].iter().rev() {
-            let fits = |chunk: &Chunk| chunk.size == size && [0, key].contains(&chunk.owner);
+            let fits = |chunk: &Chunk| chunk.size == size && [ended, writer].contains(&chunk.owner);
             if let Some(found) = self.free.iter().position(fits) {
                 return Some(self.free.swap_remove(found));
             }
@@ -214,7 +230,7 @@ impl Pool {
                 let chunk = Chunk {
                     offset: self.used,
                     size,
-                    owner: key,
+                    owner: writer,
                     ts_begin: 0,
                 };
                 self.used += size;
@@ -227,7 +243,7 @@ impl Pool {
         let oldest = self
             .sealed
             .iter()
-            .position(|sealed| sealed.chunk.owner == key)?;
+            .position(|sealed| sealed.chunk.owner == writer)?;
         let Sealed { chunk, .. } = self.sealed.remove(oldest)?;
         self.wipe(&chunk);
         self.recycled += 1;
@@ -236,7 +252,7 @@ impl Pool {
 
     fn open(&mut self, index: usize, mut chunk: Chunk) {
         let thread = &mut self.threads[index];
-        chunk.owner = thread.key;
+        chunk.owner = thread.writer;
         chunk.ts_begin = now(self.config.clock);
         thread.handed_out += 1;
         thread.open = Some(chunk);
@@ -310,7 +326,7 @@ impl Pool {
     fn header(&self, thread: &Thread, chunk: &Chunk, end: usize, seal: u8) -> PacketHeader {
         let mut header = PacketHeader::new_zeroed();
         header.magic = CTF_MAGIC;
-        header.stream_id = STREAM_THREAD;
+        header.stream_id = thread.writer.stream;
         header.uuid = *b"bootmarkstand-in";
         header.stream_instance = thread.instance;
         header.ts_begin = chunk.ts_begin;

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::thread::{NO_CHUNK, thread};
+use super::thread::{NO_CHUNK, Stream, Writer};
 use super::{Claimed, exchange_word, fits_a_record, limit, padded, position, word};
 use crate::abi::{
     CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs, WORD_COMMITTED,
@@ -26,19 +26,23 @@ const FIRST_INTERVAL: u16 = 64;
 /// ... up to this.
 const LAST_INTERVAL: u16 = 4096;
 
-/// Claims with everything the hot path leaves out.
+/// Claims a record with everything the hot path leaves out.
 #[cold]
 #[inline(never)]
 pub(super) fn claim(id: u32, len: usize) -> Option<Claimed> {
+    claim_in(Stream::Records, id, len)
+}
+
+/// Claims in either of the thread's streams.
+pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
     if !fits_a_record(len) {
-        refuse();
+        refuse(stream);
         return None;
     }
-    let thread = thread();
+    let thread = stream.writer();
     for _ in 0..TRIES {
-        let base = thread.base.load(Ordering::Relaxed);
-        // SAFETY: `base` always points to a chunk or to NO_CHUNK.
-        let chunk = unsafe { Chunk::new(base) };
+        let chunk = Chunk::of(thread);
+        let base = chunk.base();
         if let Some(claimed) = chunk.claim(id, len) {
             return Some(claimed);
         }
@@ -49,7 +53,7 @@ pub(super) fn claim(id: u32, len: usize) -> Option<Claimed> {
             chunk.count_lost();
             return None;
         }
-        match reserve(base, len, 0) {
+        match reserve(stream, base, len, 0) {
             Ok(next) => {
                 thread.base.store(next, Ordering::Relaxed);
                 thread.skip.store(0, Ordering::Relaxed);
@@ -57,46 +61,48 @@ pub(super) fn claim(id: u32, len: usize) -> Option<Claimed> {
                 thread.refused.store(0, Ordering::Relaxed);
             }
             Err(Errno::NOSPC) if open => {
-                back_off(0);
+                back_off(thread, 0);
                 chunk.count_lost();
                 return None;
             }
             Err(Errno::NOSPC) => {
                 // No chunk to count in, and no later call can be relied on (the thread may end, or
                 // fork), so the kernel is told at once.
-                if let Ok(next) = reserve(base, len, 1) {
+                if let Ok(next) = reserve(stream, base, len, 1) {
                     thread.base.store(next, Ordering::Relaxed);
                 }
                 return None;
             }
             Err(_) => {
                 // No patch, no pool, no permission: nobody to tell.
-                back_off(1);
+                back_off(thread, 1);
                 chunk.count_lost();
                 return None;
             }
         }
     }
-    // SAFETY: as above.
-    unsafe { Chunk::new(thread.base.load(Ordering::Relaxed)) }.count_lost();
+    Chunk::of(thread).count_lost();
     None
 }
 
 /// Counts an event whose length no record can have.
-fn refuse() {
-    let thread = thread();
-    let base = thread.base.load(Ordering::Relaxed);
-    // SAFETY: `base` always points to a chunk or to NO_CHUNK.
-    let chunk = unsafe { Chunk::new(base) };
+fn refuse(stream: Stream) {
+    let thread = stream.writer();
+    let chunk = Chunk::of(thread);
     if chunk.room() != 0 {
         chunk.count_lost();
-    } else if let Ok(next) = reserve(base, RECORD_HEADER, 1) {
+    } else if let Ok(next) = reserve(stream, chunk.base(), RECORD_HEADER, 1) {
         thread.base.store(next, Ordering::Relaxed);
     }
 }
 
 /// Asks the kernel for a chunk; `base` is the one used last.
-fn reserve(base: *mut ChunkCtl, len: usize, lost: u32) -> Result<*mut ChunkCtl, Errno> {
+fn reserve(
+    stream: Stream,
+    base: *mut ChunkCtl,
+    len: usize,
+    lost: u32,
+) -> Result<*mut ChunkCtl, Errno> {
     let chunk = if core::ptr::eq(base, &NO_CHUNK) {
         0
     } else {
@@ -104,6 +110,7 @@ fn reserve(base: *mut ChunkCtl, len: usize, lost: u32) -> Result<*mut ChunkCtl, 
     };
     let want = len as u32;
     let mut args = ReserveArgs {
+        flags: stream.flags(),
         chunk,
         want,
         lost,
@@ -114,8 +121,7 @@ fn reserve(base: *mut ChunkCtl, len: usize, lost: u32) -> Result<*mut ChunkCtl, 
 }
 
 /// Makes the next calls rarer.
-fn back_off(refused: u16) {
-    let thread = thread();
+fn back_off(thread: &Writer, refused: u16) {
     let interval = thread.interval.load(Ordering::Relaxed);
     let interval = interval
         .saturating_mul(2)
@@ -128,7 +134,7 @@ fn back_off(refused: u16) {
 }
 
 /// A chunk as this thread sees it; the kernel may seal it at any system call.
-struct Chunk<'a> {
+pub(super) struct Chunk<'a> {
     start: *mut u8,
     pos: &'a AtomicU32,
     limit: &'a AtomicU32,
@@ -156,8 +162,23 @@ impl Chunk<'_> {
         }
     }
 
+    /// The chunk that the stream wrote to last.
+    pub fn of(writer: &Writer) -> Self {
+        // SAFETY: `base` always points to a chunk or to NO_CHUNK.
+        unsafe { Self::new(writer.base.load(Ordering::Relaxed)) }
+    }
+
+    fn base(&self) -> *mut ChunkCtl {
+        self.start.cast()
+    }
+
+    /// Where its octets are, as many as [`room`](Self::room) says.
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
     /// Where the chunk ends; 0 when it is not to be written.
-    fn room(&self) -> u32 {
+    pub fn room(&self) -> u32 {
         let limit = self.limit.load(Ordering::Relaxed);
         let room = if limit == 0 && self.uses_boottime() {
             self.size.load(Ordering::Relaxed)

@@ -24,6 +24,7 @@
 //! fork in the middle (in a handler) leaves the child with a private page of zeros in place of the
 //! chunk: it either sees `limit` 0 and asks for its own, or ends a write that nobody reads.
 
+pub mod cell;
 mod exchange;
 mod thread;
 

@@ -1,14 +1,15 @@
-//! What a thread remembers between two events: one pointer, and how often to ask again.
+//! What a thread remembers between two events: for each of its two streams one pointer, and how often
+//! to ask again.
 //!
-//! The pointer is thread-local without `std`. `#[thread_local]` is not stable, so the variable is
+//! The pointers are thread-local without `std`. `#[thread_local]` is not stable, so the variable is
 //! made by the assembler and reached with the initial-exec model: two loads, of which the linker
-//! turns the first into a constant in a program. In a shared object it takes 16 octets of the room
+//! turns the first into a constant in a program. In a shared object it takes 32 octets of the room
 //! that the loader keeps for such variables, `dlopen` included.
 
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
-use crate::abi::{CLOCK_NONE, ChunkCtl};
+use crate::abi::{CLOCK_NONE, ChunkCtl, RESERVE_AGGREGATE};
 
 /// A chunk in which nothing fits, so that the hot path needs no check for null. It is never
 /// written: everything that writes looks at `limit` and `size` first.
@@ -27,10 +28,47 @@ pub(super) static NO_CHUNK: ChunkCtl = ChunkCtl {
     reserved: [0; 8],
 };
 
-/// The thread's own variables. Signal handlers of the thread change them too, so each is an
+/// A stream of a thread, each with its own chunks.
+#[derive(Clone, Copy)]
+pub(super) enum Stream {
+    /// Records of events.
+    Records,
+    /// Cells of aggregations.
+    Cells,
+}
+
+impl Stream {
+    /// What `bootbuf_reserve()` is to be asked with.
+    pub fn flags(self) -> u64 {
+        match self {
+            Self::Records => 0,
+            Self::Cells => RESERVE_AGGREGATE,
+        }
+    }
+
+    /// The calling thread's variables for the stream. The reference must not outlive the call that
+    /// asked for it.
+    #[inline(always)]
+    pub fn writer<'a>(self) -> &'a Writer {
+        let thread = thread();
+        match self {
+            Self::Records => &thread.records,
+            Self::Cells => &thread.cells,
+        }
+    }
+}
+
+/// The thread's own variables. [`base`] relies on what comes first.
+#[repr(C)]
+struct Thread {
+    records: Writer,
+    cells: Writer,
+}
+
+/// Its variables for one stream. Signal handlers of the thread change them too, so each is an
 /// atomic; no other thread does.
 #[repr(C)]
-pub(super) struct Thread {
+pub(super) struct Writer {
     /// The chunk this thread wrote to last, or [`NO_CHUNK`]. May be out of date: the chunk says so
     /// itself.
     pub base: AtomicPtr<ChunkCtl>,
@@ -64,18 +102,20 @@ global_asm!(
     concat!(symbol!(), ":"),
     ".quad {no_chunk}",
     ".quad 0",
-    concat!(".size ", symbol!(), ", 16"),
+    ".quad {no_chunk}",
+    ".quad 0",
+    concat!(".size ", symbol!(), ", 32"),
     ".popsection",
     no_chunk = sym NO_CHUNK,
 );
 
-static_assertions::const_assert_eq!(size_of::<Thread>(), 16);
+static_assertions::const_assert_eq!(size_of::<Thread>(), 32);
 
-/// [`Thread::base`] of the calling thread.
+/// [`Writer::base`] of the calling thread's records.
 #[inline(always)]
 pub(super) fn base() -> *const ChunkCtl {
     let base: *const ChunkCtl;
-    // SAFETY: the symbol is a thread-local pointer, set by the linker and by `set_base` alone. Not
+    // SAFETY: the symbol is a thread-local pointer, set by the linker and by the slow path alone. Not
     // `pure`: a signal handler may change it between two calls.
     unsafe {
         asm!(
@@ -88,9 +128,8 @@ pub(super) fn base() -> *const ChunkCtl {
     base
 }
 
-/// The calling thread's variables. The reference must not outlive the call that asked for it.
 #[inline(always)]
-pub(super) fn thread<'a>() -> &'a Thread {
+fn thread<'a>() -> &'a Thread {
     let thread: *const Thread;
     // SAFETY: fs:[0] holds the address of the thread control block, from which the x86-64 ABI counts
     // thread-local offsets.

@@ -1,6 +1,8 @@
 //! What the writer's tests share.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod step;
+
 use std::sync::{Mutex, MutexGuard};
 
 use bootbuf::abi::{PacketHeader, RECORD_HEADER, SEAL_OPEN};

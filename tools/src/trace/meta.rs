@@ -74,6 +74,8 @@ pub struct Meta {
     pub modules: BTreeMap<u32, Module>,
     /// Markers by the id in records.
     pub markers: HashMap<u32, Marker>,
+    /// Texts of slots: what cells of aggregations mean.
+    pub slots: BTreeMap<u32, String>,
     /// Processes in the order of their first chunk.
     pub processes: Vec<Process>,
     /// What could not be used.
@@ -153,6 +155,9 @@ impl Meta {
                         .exit
                         .get_or_insert((exit.exit_code, record.timestamp));
                 }
+            }
+            reader::Meta::Slot { slot, text: octets } => {
+                self.slots.insert(slot.slot, text(octets));
             }
             // A newer kernel's: nothing here depends on it.
             reader::Meta::Unknown { .. } => {}
