@@ -5,10 +5,10 @@
 //! `errno` alone.
 
 use core::ffi::{c_char, c_void};
-use core::sync::atomic::Ordering;
 
 use crate::abi::{self, Descriptor};
-use crate::value::{self, Octets, Value};
+use crate::emit::{record, record_end};
+use crate::value::{self, Octets, Payload, Value};
 
 /// `struct bootmark_arg`: the value of one field.
 #[derive(Clone, Copy)]
@@ -38,36 +38,51 @@ pub unsafe extern "C" fn bootmark_write(desc: *const Descriptor, args: *const Ar
     // SAFETY: the caller gives a descriptor, which lives as long as the program. Only the kernel
     // changes it, and only the state word, which is an atomic.
     let desc: &'static Descriptor = unsafe { &*desc };
-    let state = desc.state.load(Ordering::Relaxed);
-    if state & abi::STATE_ENABLED == 0 {
-        return 0;
-    }
     let nfields = usize::from(desc.nfields).min(abi::MAX_FIELDS);
     // SAFETY: the caller gives as many values as the marker has fields.
     let args = unsafe { core::slice::from_raw_parts(args, nfields) };
 
     let mut values = heapless::Vec::<FieldValue<'_>, { abi::MAX_FIELDS }>::new();
-    let mut len = bootbuf::abi::RECORD_HEADER;
     for (arg, field) in args.iter().zip(&desc.fields) {
         // SAFETY: the macros of the header give each type its kind of value.
         let value = unsafe { FieldValue::new(field.ty, arg) };
-        len += value.size();
         // Never full: there are as many turns as fields at most.
         if values.push(value).is_err() {
             return 0;
         }
     }
-    let Some(mut claim) = bootbuf::claim(state >> abi::STATE_ID_SHIFT, len) else {
+    if let (abi::KIND_SPAN_END, [begin, ret]) = (desc.kind, args) {
+        // SAFETY: the header initialises all octets of these two.
+        let (begin, ret) = unsafe { (begin.value.octets, ret.value.octets) };
+        let [a, b, c, d, ..] = ret;
+        record_end(
+            desc,
+            u64::from_le_bytes(begin),
+            i32::from_le_bytes([a, b, c, d]),
+        );
         return 0;
-    };
-    let mut to = claim.payload();
-    for value in &values {
-        // SAFETY: the claim has room for the sum of the sizes.
-        to = unsafe { value.put(to) };
     }
-    let timestamp = claim.timestamp();
-    claim.commit();
-    timestamp
+    record(desc, FieldValues(&values))
+}
+
+/// The values of all fields.
+#[derive(Clone, Copy)]
+struct FieldValues<'a>(&'a [FieldValue<'a>]);
+
+// SAFETY: each value writes its own size, one behind the other; size() is their sum.
+unsafe impl Payload for FieldValues<'_> {
+    #[inline(always)]
+    fn size(self) -> usize {
+        self.0.iter().map(FieldValue::size).sum()
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, mut to: *mut u8) {
+        for value in self.0 {
+            // SAFETY: the caller gives the sum of the sizes.
+            to = unsafe { value.put(to) };
+        }
+    }
 }
 
 #[derive(Clone, Copy)]

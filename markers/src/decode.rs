@@ -8,6 +8,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::abi::{self, Descriptor, Field};
 use crate::descriptor::{are_name_octets, is_field_name, is_integer, is_label, is_type};
 
+/// The fields of a span's end, as expressions know them.
+pub use crate::filter::END as SPAN_END;
+
 /// A descriptor that has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
@@ -312,6 +315,15 @@ impl<'a> FieldInfo<'a> {
     /// The labels of the values 0, 1, 2 ...; none without [`abi::HINT_ENUM`].
     pub fn labels(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.labels.split('\0').filter(|label| !label.is_empty())
+    }
+
+    /// The field as expressions know it. Its type is one that they have, as it was checked.
+    pub fn in_expressions(&self) -> expr::Field<'a> {
+        expr::Field {
+            name: self.name,
+            ty: crate::filter::field_type(self.ty).unwrap_or(expr::FieldType::Bytes),
+            labels: self.labels,
+        }
     }
 
     /// The label of a value.

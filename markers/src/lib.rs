@@ -40,6 +40,7 @@ mod descriptor;
 #[cfg(feature = "elf")]
 pub mod elf;
 mod emit;
+mod filter;
 mod macros;
 mod note;
 mod span;

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::abi::Descriptor;
-use crate::emit::emit;
+use crate::emit::record_end;
 
 /// A span under way; dropping it writes the end record. Made by [`span!`](crate::span!).
 ///
@@ -13,7 +13,8 @@ use crate::emit::emit;
 pub struct Span {
     /// The end's descriptor; none when the marker was off at the beginning.
     end: Option<&'static Descriptor>,
-    /// Time-stamp of the begin record, 0 when it could not be written.
+    /// What [`emit`](crate::emit::emit) returned for the begin: the time-stamp of its record, 0 when it
+    /// could not be written.
     begin: u64,
     /// 0, or a negative errno.
     ret: i32,
@@ -33,7 +34,7 @@ impl Span {
         }
     }
 
-    /// A span whose begin record has been written, or lost when `begin` is 0.
+    /// A span whose marker was on.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn begun(end: &'static Descriptor, begin: u64) -> Self {
@@ -74,7 +75,7 @@ impl Drop for Span {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(end) = self.end {
-            emit(end, (self.begin, self.ret));
+            record_end(end, self.begin, self.ret);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Values of fields: how long they are in a record and how they get there.
 
+use core::marker::PhantomData;
+
 use crate::abi::MAX_BYTES;
 
 /// One value, ready to be written.
@@ -211,6 +213,66 @@ unsafe fn ends<T: Copy>(from: *const u8, to: *mut u8, len: usize) {
         );
         to.cast::<T>().write_unaligned(head);
         to.add(last).cast::<T>().write_unaligned(tail);
+    }
+}
+
+/// The values of a record of whatever types, for code that exists once.
+#[derive(Clone, Copy)]
+pub struct AnyPayload<'a> {
+    size: usize,
+    values: *const (),
+    put: unsafe fn(*const (), *mut u8),
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<'a> AnyPayload<'a> {
+    /// Forgets the types.
+    pub fn new<P: Payload>(values: &'a P) -> Self {
+        /// # Safety
+        ///
+        /// `values` is a `P`, and `to` points at its size in octets that may be written.
+        unsafe fn put<P: Payload>(values: *const (), to: *mut u8) {
+            // SAFETY: the caller's promise.
+            unsafe { (*values.cast::<P>()).put(to) }
+        }
+        Self {
+            size: values.size(),
+            values: (&raw const *values).cast(),
+            put: put::<P>,
+            lifetime: PhantomData,
+        }
+    }
+}
+
+// SAFETY: both are those of the payload that it was made from.
+unsafe impl Payload for AnyPayload<'_> {
+    #[inline(always)]
+    fn size(self) -> usize {
+        self.size
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, to: *mut u8) {
+        // SAFETY: `values` is what `put` was made for, and lives; the caller gives the octets.
+        unsafe { (self.put)(self.values, to) }
+    }
+}
+
+/// Octets that are encoded already.
+#[derive(Clone, Copy)]
+pub struct Encoded<'a>(pub &'a [u8]);
+
+// SAFETY: copies as many octets as there are.
+unsafe impl Payload for Encoded<'_> {
+    #[inline(always)]
+    fn size(self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    unsafe fn put(self, to: *mut u8) {
+        // SAFETY: the caller gives as many octets, in memory of its own.
+        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), self.0.len()) }
     }
 }
 

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::commands;
 use crate::styles::Styles;
 use crate::units::parse_time;
+use crate::view::condition;
 use crate::view::filter::{self, Pattern};
 
 /// What a command came to; its number is the program's exit status.
@@ -134,6 +135,10 @@ pub struct ViewArgs {
     /// Only threads of this name; `!GLOB` leaves out what matches.
     #[arg(short, long, value_name = "GLOB", value_parser = filter::comm_pattern)]
     pub comm: Vec<Pattern>,
+    /// Only events for which this holds, in the language of filters: `ret != 0 || dur > 5ms`. Names are
+    /// the event's fields (of a span's end, those of its begin too), pid, tid, uid, comm and dur.
+    #[arg(short, long = "where", value_name = "EXPR", value_parser = condition::parse)]
+    pub condition: Option<String>,
     /// From this time after boot on: 1.5, 1.5s, 1500ms, 20us.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     pub since: Option<i64>,

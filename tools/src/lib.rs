@@ -4,6 +4,7 @@
 pub mod cli;
 mod commands;
 pub mod control;
+pub mod expressions;
 pub mod extract;
 pub mod styles;
 pub mod summary;

@@ -85,6 +85,16 @@ pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
     None
 }
 
+/// A reading of a chunk's clock.
+pub(super) fn now(clock: u32) -> Option<u64> {
+    if clock == CLOCK_BOOTTIME {
+        sys::boottime_ns()
+    } else {
+        // SAFETY: the kernel says that the TSC is the trace clock, so it may be read.
+        Some(unsafe { _rdtsc() })
+    }
+}
+
 /// Counts an event whose length no record can have.
 fn refuse(stream: Stream) {
     let thread = stream.writer();
@@ -97,7 +107,7 @@ fn refuse(stream: Stream) {
 }
 
 /// Asks the kernel for a chunk; `base` is the one used last.
-fn reserve(
+pub(super) fn reserve(
     stream: Stream,
     base: *mut ChunkCtl,
     len: usize,
@@ -192,15 +202,6 @@ impl Chunk<'_> {
         self.clock.load(Ordering::Relaxed) == CLOCK_BOOTTIME
     }
 
-    fn now(&self) -> Option<u64> {
-        if self.uses_boottime() {
-            sys::boottime_ns()
-        } else {
-            // SAFETY: the kernel says that the TSC is the trace clock, so it may be read.
-            Some(unsafe { _rdtsc() })
-        }
-    }
-
     /// Claims behind whatever is there already. `None`: no room, sealed, or no clock.
     fn claim(&self, id: u32, len: usize) -> Option<Claimed> {
         let hint = self.pos.load(Ordering::Relaxed);
@@ -216,7 +217,7 @@ impl Chunk<'_> {
                 }
                 return None;
             }
-            let timestamp = self.now()?;
+            let timestamp = now(self.clock.load(Ordering::Relaxed))?;
             let word = word(id, len);
             // SAFETY: `end` is at most the size of the chunk, positions are multiples of 8.
             let record = unsafe { self.start.add(at as usize) };

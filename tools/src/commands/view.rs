@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::cli::{Exit, Output, ViewArgs};
 use crate::trace::reader::Trace;
+use crate::view::condition::Condition;
 use crate::view::filter::Filter;
 use crate::view::{json, text};
 
@@ -20,6 +21,8 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
         ..Filter::default()
     };
     let clock = &trace.meta.clock;
+    let text = args.condition.as_deref();
+    let mut condition = text.map(|text| Condition::new(text, &trace.meta));
     let mut events = trace.events();
     let styles = out.styles;
     let mut shown = 0;
@@ -30,7 +33,14 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
         if filter.is_over(&event) {
             break;
         }
-        if !filter.shows(&event) {
+        if let Some(condition) = &mut condition {
+            condition.sees(&event);
+        }
+        let wanted = filter.shows(&event)
+            && condition
+                .as_mut()
+                .is_none_or(|condition| condition.holds(&event));
+        if !wanted {
             continue;
         }
         shown += 1;
@@ -41,13 +51,16 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
         }
     }
     out.flush()?;
+    if let Some(note) = condition.as_ref().and_then(Condition::note) {
+        anstream::eprintln!("bootmark: {note}");
+    }
     let damage: Vec<_> = trace.damage.iter().chain(&events.damage).collect();
     for damage in &damage {
         anstream::eprintln!("bootmark: {damage}");
     }
     Ok(match (damage.is_empty(), shown) {
         (false, _) => Exit::Failed,
-        (true, 0) if filter.is_some() => Exit::Nothing,
+        (true, 0) if filter.is_some() || condition.is_some() => Exit::Nothing,
         (true, _) => Exit::Done,
     })
 }

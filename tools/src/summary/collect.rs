@@ -6,11 +6,12 @@ use bootbuf::abi::STREAM_CPU;
 use markers::decode::Kind;
 
 use super::processes::{self, Processes};
-use super::spans::{self, OpenSpans, Place, Slowest, Span, Stage};
+use super::spans::{self, Slowest, Span, Stage};
 use super::{Pid1, Stream, Summary};
 use crate::extract::check::LeftOut;
 use crate::trace::layout;
 use crate::trace::meta::Meta;
+use crate::trace::open::{OpenSpans, Place};
 use crate::trace::reader::{Event, Trace};
 use crate::trace::tsdl;
 use crate::view::{span_begin, text};
@@ -69,7 +70,7 @@ struct Pass<'a> {
     /// Numbers of names, the same for the two markers of a span.
     names: HashMap<&'a str, usize>,
     summary: Summary,
-    open: OpenSpans,
+    open: OpenSpans<String>,
     slowest_spans: Slowest,
     slowest_initcalls: Slowest,
     processes: Processes,
@@ -119,11 +120,7 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        let place = if kernel {
-            Place::Kernel
-        } else {
-            Place::Thread(event.stream)
-        };
+        let place = Place::of(event);
         let name = self.names[event.marker.full_name.as_str()];
         match event.marker.kind() {
             Kind::SpanBegin => {

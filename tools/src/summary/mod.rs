@@ -3,7 +3,7 @@
 //! | module | role |
 //! | --- | --- |
 //! | [`collect`](mod@collect) | one pass over the events |
-//! | [`spans`] | open spans, the slowest ones, the stages of PID 1 |
+//! | [`spans`] | the slowest spans, the stages of PID 1 |
 //! | [`processes`] | processes, from the meta stream and from kernel events |
 //! | [`text`] | the page |
 

@@ -1,7 +1,7 @@
-//! Spans: pairs of records, found by the time-stamp that the end carries.
+//! Spans that ended: the slowest, and how those of a thread nest.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -109,45 +109,6 @@ fn close(open: &mut Vec<Stage>, roots: &mut Vec<Stage>) {
             Some(parent) => parent.stages.push(stage),
             None => roots.push(stage),
         }
-    }
-}
-
-/// The begins whose ends have not come yet.
-#[derive(Debug, Default)]
-pub struct OpenSpans {
-    open: HashMap<(Place, u64, usize), String>,
-}
-
-/// Where a span runs: a thread's stays in its stream, the kernel's may change the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// The stream of this number.
-    Thread(usize),
-    /// Any CPU.
-    Kernel,
-}
-
-impl OpenSpans {
-    /// Begins that are remembered at most: a trace whose ends were lost does not fill the memory.
-    const LIMIT: usize = 1 << 20;
-
-    /// A span of the name with this number begins.
-    pub fn begin(&mut self, place: Place, reading: u64, name: usize, fields: String) {
-        if self.open.len() < Self::LIMIT {
-            self.open.insert((place, reading, name), fields);
-        }
-    }
-
-    /// It ends: the fields of its begin, when that was seen.
-    pub fn end(&mut self, place: Place, reading: u64, name: usize) -> Option<String> {
-        self.open.remove(&(place, reading, name))
-    }
-
-    /// Those that never ended.
-    pub fn into_open(self) -> impl Iterator<Item = (Place, u64, usize, String)> {
-        self.open
-            .into_iter()
-            .map(|((place, reading, name), fields)| (place, reading, name, fields))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `bootmark view`: the events, one a line.
 
+pub mod condition;
 pub mod filter;
 pub mod json;
 pub mod text;

@@ -14,7 +14,7 @@ use crate::styles::Styles;
 use crate::trace::clock::Clock;
 use crate::trace::layout;
 use crate::trace::reader::Event;
-use crate::units::{Duration, Octets, Seconds, errno_name};
+use crate::units::{Duration, Octets, Seconds};
 
 /// Writes an event as a line.
 ///
@@ -143,7 +143,7 @@ impl ShownValue<'_> {
         match (self.field.hint, unsigned) {
             (HINT_HEX, Some(number)) => write!(f, "{number:#x}"),
             (HINT_HEX, None) => write!(f, "-{:#x}", -number),
-            (HINT_ERRNO, None) => match u32::try_from(-number).ok().and_then(errno_name) {
+            (HINT_ERRNO, None) => match u32::try_from(-number).ok().and_then(expr::errno::name) {
                 Some(name) => write!(f, "-{name}"),
                 None => write!(f, "{number}"),
             },
