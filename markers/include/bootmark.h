@@ -157,6 +157,87 @@ __attribute__((cold, visibility("hidden")))
 uint64_t bootmark_write(const struct bootmark_desc *desc,
 			const struct bootmark_arg *args);
 
+/* ---- Call-backs: functions that run at this process's own markers ---------------- */
+
+/**
+ * struct bootmark_event - an event at a marker, for the time of the call
+ * @size: octets of this structure; later versions add at the end
+ * @clock: the trace clock: 1 the TSC, 2 CLOCK_BOOTTIME, 0 not known
+ * @desc: the marker: its provider, name, kind and level
+ * @timestamp: reading of the trace clock, that of the record if there is one
+ * @begin: at the end of a span: the reading at its begin, 0 when not known
+ * @freq_hz: ticks of the trace clock in a second, 0 when not known
+ * @payload: the values, as a record has them
+ * @payload_len: octets there
+ */
+struct bootmark_event {
+	uint32_t size;
+	uint32_t clock;
+	const struct bootmark_desc *desc;
+	uint64_t timestamp;
+	uint64_t begin;
+	uint64_t freq_hz;
+	const void *payload;
+	size_t payload_len;
+};
+
+/**
+ * bootmark_call - have a function called at markers of this process
+ * @pattern: "provider:name", globs as in a rule
+ * @function: called in the thread and at the moment of each event
+ * @data: handed to it
+ *
+ * All copies of the library in the process call it, and for libraries that are
+ * loaded later as well; fork hands it on, exec ends it.  It runs in signal
+ * handlers and with locks held, on 4 KiB of stack more than a record takes, and
+ * must return.  It is not called for events of its own thread while a call-back
+ * runs there.
+ *
+ * Return: a positive number for bootmark_uncall(); -ENOSYS when the kernel has no
+ * Bootmark; -EINVAL when the pattern is malformed; -ENOSPC when there are 16;
+ * -EDEADLK in a signal handler that interrupted this or bootmark_uncall();
+ * -EPROTO when another version of the library was first; others from the kernel.
+ */
+__attribute__((cold, visibility("hidden")))
+int bootmark_call(const char *pattern,
+		  void (*function)(const struct bootmark_event *event, void *data),
+		  void *data);
+
+/**
+ * bootmark_uncall - end it
+ * @call: what bootmark_call() returned
+ *
+ * When it returns no other thread is inside the function any more, except when
+ * it is called from inside a call-back.
+ *
+ * Return: 0, or -ENOENT when there is no such call-back.
+ */
+__attribute__((cold, visibility("hidden")))
+int bootmark_uncall(int call);
+
+/*
+ * The value of a field: 0, or -ENOENT when there is no field of that name whose
+ * type, or value, fits.  Integers, bool and clock fit unsigned and signed.
+ */
+__attribute__((cold, visibility("hidden")))
+int bootmark_event_unsigned(const struct bootmark_event *event, const char *field,
+			    uint64_t *value);
+__attribute__((cold, visibility("hidden")))
+int bootmark_event_signed(const struct bootmark_event *event, const char *field,
+			  int64_t *value);
+__attribute__((cold, visibility("hidden")))
+int bootmark_event_float(const struct bootmark_event *event, const char *field,
+			 double *value);
+
+/* The octets of a BOOTMARK_STR or BOOTMARK_BYTES, not terminated; NULL for none. */
+__attribute__((cold, visibility("hidden")))
+const void *bootmark_event_octets(const struct bootmark_event *event,
+				  const char *field, size_t *len);
+
+/* At the end of a span: the nanoseconds that it took, 0 when not known. */
+__attribute__((cold, visibility("hidden")))
+uint64_t bootmark_event_nsecs(const struct bootmark_event *event);
+
 /* ---- Markers -------------------------------------------------------------------- */
 
 /* A point in time: provider, name, up to 8 fields. */

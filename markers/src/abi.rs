@@ -197,7 +197,8 @@ pub const CTL_STATUS: u32 = 5;
 pub const CTL_SLOT_TEXT: u32 = 6;
 /// `enum marker_ctl_op`: the patterns that the calling process has call-backs for. For everybody.
 pub const CTL_CALLS_SET: u32 = 7;
-/// `enum marker_ctl_op`: where the calling process keeps its call-backs. For everybody.
+/// `enum marker_ctl_op`: where the calling process keeps its call-backs, and a [`Clock`] if there is
+/// room for one. For everybody.
 pub const CTL_CALLS_GET: u32 = 8;
 
 /// In and out of every operation of `marker_ctl()`.
@@ -247,6 +248,20 @@ pub const RULE_PROCESS: u32 = 8;
 
 /// Patterns with call-backs that a process can have.
 pub const MAX_CALLS: usize = 16;
+/// Octets of them together, with the commas between them.
+pub const CALLS_TEXT_MAX: usize = 4096;
+
+/// Answer of [`CTL_CALLS_GET`]: the trace clock, which is there without a pool as well.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Clock {
+    /// `bootbuf::abi::CLOCK_TSC` and the like.
+    pub clock: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Ticks in a second.
+    pub freq_hz: u64,
+}
 
 /// One marker known to the kernel; its descriptor follows ([`DESC_SIZE`] octets, state zero), then
 /// the path of its file, not terminated.

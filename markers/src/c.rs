@@ -6,6 +6,13 @@
 
 use core::ffi::{c_char, c_void};
 
+mod call;
+
+pub use call::{
+    bootmark_call, bootmark_event_float, bootmark_event_nsecs, bootmark_event_octets,
+    bootmark_event_signed, bootmark_event_unsigned, bootmark_uncall,
+};
+
 use crate::abi::{self, Descriptor};
 use crate::emit::{record, record_end};
 use crate::value::{self, Octets, Payload, Value};

@@ -38,6 +38,19 @@ pub enum Kind {
     Counter,
 }
 
+impl Kind {
+    /// The kind that a descriptor's `kind` stands for; none for a number unknown here.
+    pub(crate) fn from_abi(kind: u8) -> Option<Self> {
+        match kind {
+            abi::KIND_INSTANT => Some(Self::Instant),
+            abi::KIND_SPAN_BEGIN => Some(Self::SpanBegin),
+            abi::KIND_SPAN_END => Some(Self::SpanEnd),
+            abi::KIND_COUNTER => Some(Self::Counter),
+            _ => None,
+        }
+    }
+}
+
 /// Why octets are no descriptor that this version can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptorError {
@@ -125,13 +138,7 @@ impl Marker {
         if usize::from(desc.size) < abi::DESC_SIZE {
             return Err(DescriptorError::Size(desc.size));
         }
-        let kind = match desc.kind {
-            abi::KIND_INSTANT => Kind::Instant,
-            abi::KIND_SPAN_BEGIN => Kind::SpanBegin,
-            abi::KIND_SPAN_END => Kind::SpanEnd,
-            abi::KIND_COUNTER => Kind::Counter,
-            other => return Err(DescriptorError::Kind(other)),
-        };
+        let kind = Kind::from_abi(desc.kind).ok_or(DescriptorError::Kind(desc.kind))?;
         if desc.level > abi::LEVEL_MAX {
             return Err(DescriptorError::Level(desc.level));
         }
@@ -220,9 +227,7 @@ impl Marker {
     }
 
     fn strings_of(&self, field: Field) -> Option<&[u8]> {
-        self.strings
-            .get(usize::from(field.name_off)..)?
-            .get(..usize::from(field.name_len))
+        strings_of(&self.strings, field)
     }
 
     /// The provider.
@@ -257,29 +262,13 @@ impl Marker {
 
     /// Its fields, in the order of the payload.
     pub fn fields(&self) -> impl ExactSizeIterator<Item = FieldInfo<'_>> {
-        self.fields[..usize::from(self.nfields)]
-            .iter()
-            .map(|field| {
-                let octets = self.strings_of(*field).unwrap_or_default();
-                let text = str::from_utf8(octets).unwrap_or_default();
-                let (name, labels) = text.split_once('\0').unwrap_or((text, ""));
-                FieldInfo {
-                    ty: field.ty,
-                    hint: field.hint,
-                    name,
-                    labels,
-                }
-            })
+        fields_of(&self.fields[..usize::from(self.nfields)], &self.strings)
     }
 
     /// The fields of a record with their values. The last item is an error if the payload is not one
     /// of this marker.
     pub fn decode<'a>(&'a self, payload: &'a [u8]) -> impl Iterator<Item = FieldResult<'a>> {
-        Values {
-            fields: self.fields(),
-            rest: payload,
-            failed: false,
-        }
+        Values::new(self.fields(), payload)
     }
 
     /// Whether a payload is one of this marker.
@@ -401,7 +390,51 @@ impl<'a, F: Iterator<Item = FieldInfo<'a>>> Iterator for Values<'a, F> {
     }
 }
 
+/// The fields of an event with their values, straight from the program's own descriptor: the compiler
+/// made it, so nothing is checked but that no read leaves it.
+pub(crate) fn values<'a>(
+    desc: &'a Descriptor,
+    payload: &'a [u8],
+) -> impl Iterator<Item = FieldResult<'a>> {
+    let fields = desc.fields.get(..usize::from(desc.nfields));
+    Values::new(
+        fields_of(fields.unwrap_or_default(), &desc.strings),
+        payload,
+    )
+}
+
+fn fields_of<'a>(
+    fields: &'a [Field],
+    strings: &'a [u8],
+) -> impl ExactSizeIterator<Item = FieldInfo<'a>> {
+    fields.iter().map(|field| {
+        let octets = strings_of(strings, *field).unwrap_or_default();
+        let text = str::from_utf8(octets).unwrap_or_default();
+        let (name, labels) = text.split_once('\0').unwrap_or((text, ""));
+        FieldInfo {
+            ty: field.ty,
+            hint: field.hint,
+            name,
+            labels,
+        }
+    })
+}
+
+fn strings_of(strings: &[u8], field: Field) -> Option<&[u8]> {
+    strings
+        .get(usize::from(field.name_off)..)?
+        .get(..usize::from(field.name_len))
+}
+
 impl<'a, F> Values<'a, F> {
+    fn new(fields: F, payload: &'a [u8]) -> Self {
+        Self {
+            fields,
+            rest: payload,
+            failed: false,
+        }
+    }
+
     fn value(&mut self, ty: u8) -> Result<Value<'a>, PayloadError> {
         Ok(match ty {
             abi::TYPE_U8 => Value::Unsigned(u8::from_le_bytes(self.array()?).into()),
@@ -458,7 +491,7 @@ fn is_padded_name(octets: &[u8]) -> bool {
     }
 }
 
-fn text_before_nul(octets: &[u8]) -> &str {
+pub(crate) fn text_before_nul(octets: &[u8]) -> &str {
     let end = octets
         .iter()
         .position(|&octet| octet == 0)

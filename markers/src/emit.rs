@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::{self, Descriptor};
 use crate::filter;
+use crate::handler;
 use crate::note::emit_note;
 use crate::value::{AnyPayload, Payload};
 
@@ -40,7 +41,7 @@ pub(crate) fn record<P: Payload>(marker: &'static Descriptor, payload: P) -> u64
 pub(crate) fn record_end(marker: &'static Descriptor, begin: u64, ret: i32) {
     let state = marker.state.load(Ordering::Relaxed);
     if state & ASKED != abi::STATE_ENABLED || filter::is_special(begin) {
-        special_end(state, begin, ret);
+        special_end(marker, state, begin, ret);
         return;
     }
     write(state, (begin, ret));
@@ -71,17 +72,37 @@ fn special<P: Payload>(marker: &'static Descriptor, state: u32, payload: P) -> u
 /// [`special`] for all payloads.
 #[inline(never)]
 fn special_any(marker: &'static Descriptor, state: u32, payload: &AnyPayload<'_>) -> u64 {
-    if state & abi::STATE_ENABLED == 0 {
-        return 0;
+    let on = state & abi::STATE_ENABLED != 0;
+    let recorded = if on {
+        filter::event(marker, state, payload)
+    } else {
+        0
+    };
+    if state & abi::STATE_CALL == 0 {
+        return recorded;
     }
-    filter::event(marker, state, payload)
+    let timestamp = if filter::is_special(recorded) {
+        0
+    } else {
+        recorded
+    };
+    let called = handler::event(marker, payload, timestamp);
+    if on {
+        filter::with_begin(recorded, called)
+    } else {
+        called
+    }
 }
 
 /// [`record_end`] likewise.
 #[cold]
 #[inline(never)]
-fn special_end(state: u32, begin: u64, ret: i32) {
-    filter::end(state, begin, ret);
+fn special_end(marker: &'static Descriptor, state: u32, begin: u64, ret: i32) {
+    let began = filter::begin(begin);
+    let timestamp = filter::end(state, begin, ret);
+    if state & abi::STATE_CALL != 0 {
+        handler::event(marker, &AnyPayload::new(&(began, ret)), timestamp);
+    }
 }
 
 #[cfg(not(feature = "dylib"))]

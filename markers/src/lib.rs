@@ -41,6 +41,7 @@ mod descriptor;
 pub mod elf;
 mod emit;
 mod filter;
+pub mod handler;
 mod macros;
 mod note;
 mod span;

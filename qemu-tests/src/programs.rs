@@ -24,6 +24,8 @@ pub struct Programs {
     pub bootmark: PathBuf,
     /// The demo services, for `/usr/lib/bootmark/services`.
     pub services: Vec<PathBuf>,
+    /// The library for C programs.
+    pub libbootmark: PathBuf,
 }
 
 /// Builds them all into `target/guest`, once a process; what is up to date stays.
@@ -47,15 +49,16 @@ fn build_all() -> Result<Programs> {
     let log = target_dir.join("build.log");
     std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
     let programs = ["-p", "bootmark-initrd", "-p", "bootmark-tools", "--bins"];
-    process::logged(cargo(&target_dir).args(programs), &log, &step)?;
+    process::logged(cargo(&target_dir, "release").args(programs), &log, &step)?;
     process::logged(
-        cargo(&target_dir).args(["-p", "bootmark-capi", "--lib"]),
+        cargo(&target_dir, "capi").args(["-p", "bootmark-capi", "--lib"]),
         &log,
         &step,
     )?;
     let built = target_dir.join(TARGET).join("release");
     let svc_c = built.join("svc-c");
-    c_service(&built, &svc_c)?;
+    let library = target_dir.join(TARGET).join("capi/libbootmark.a");
+    c_service(&library, &svc_c)?;
     step.clear();
 
     let program = |name: &str| -> Result<PathBuf> {
@@ -74,6 +77,7 @@ fn build_all() -> Result<Programs> {
         stage2: program("bootmark-stage2")?,
         bootmark: program("bootmark")?,
         services,
+        libbootmark: library,
     })
 }
 
@@ -97,10 +101,11 @@ fn rust_services() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn cargo(target_dir: &Path) -> Command {
+fn cargo(target_dir: &Path, profile: &str) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
-        .args(["build", "--release", "--target", TARGET, "--target-dir"])
+        .args(["build", "--profile", profile])
+        .args(["--target", TARGET, "--target-dir"])
         .arg(target_dir)
         .current_dir(paths::workspace())
         // A target is named, so this reaches neither build scripts nor macros.
@@ -112,7 +117,7 @@ fn cargo(target_dir: &Path) -> Command {
 
 /// Builds the C service the way a C program would be: against the header and
 /// the static library.
-fn c_service(built: &Path, out: &Path) -> Result<()> {
+fn c_service(library: &Path, out: &Path) -> Result<()> {
     let workspace = paths::workspace();
     let scratch = out.with_extension("new");
     process::output(
@@ -123,7 +128,7 @@ fn c_service(built: &Path, out: &Path) -> Result<()> {
             .arg("-I")
             .arg(workspace.join("markers/include"))
             .arg(workspace.join("initrd/services/svc-c.c"))
-            .arg(built.join("libbootmark.a"))
+            .arg(library)
             .arg("-o")
             .arg(&scratch),
     )

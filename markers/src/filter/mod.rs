@@ -25,7 +25,8 @@ use crate::value::{AnyPayload, Encoded, Payload};
 /// Set in what [`event`] returns for a span's begin that is not recorded for now. The clock gets
 /// there after 146 years at 2 GHz.
 const SPECIAL: u64 = 1 << 63;
-/// With it: the end decides, and the other bits are a [`spans::Ticket`]. Without, both are rejected.
+/// With it: the end decides, and the other bits are a [`spans::Ticket`]. Without, both are rejected, and
+/// the other bits are what [`with_begin`] left there.
 const DEFERRED: u64 = 1 << 62;
 
 /// Longest payload.
@@ -37,6 +38,27 @@ const SHORT_PAYLOAD: usize = 256;
 #[inline(always)]
 pub fn is_special(begin: u64) -> bool {
     begin & SPECIAL != 0
+}
+
+/// What [`event`] returned for a span's begin, with the time of the begin if it is to be rejected: the
+/// call-backs of the end ask for it.
+pub fn with_begin(begin: u64, timestamp: u64) -> u64 {
+    if begin == SPECIAL {
+        SPECIAL | (timestamp & (DEFERRED - 1))
+    } else {
+        begin
+    }
+}
+
+/// The time of a span's begin, 0 when it is not known.
+pub fn begin(begin: u64) -> u64 {
+    if !is_special(begin) {
+        begin
+    } else if begin & DEFERRED != 0 {
+        spans::find(spans::Ticket(begin & !(SPECIAL | DEFERRED))).map_or(0, |kept| kept.begin())
+    } else {
+        begin & (DEFERRED - 1)
+    }
 }
 
 /// An event of a marker that is on: returns the time-stamp of its record or 0, or of a span's begin
@@ -120,26 +142,31 @@ fn context(program: &Program<'_>) -> Option<Context> {
     bootbuf::context(!program.records())
 }
 
-/// The end of a span whose begin or end is not simply recorded.
-pub fn end(state: u32, begin: u64, ret: i32) {
+/// The end of a span whose begin or end is not simply recorded: returns the time-stamp of its record,
+/// or 0.
+pub fn end(state: u32, begin: u64, ret: i32) -> u64 {
     let on = state & abi::STATE_ENABLED != 0;
     if !is_special(begin) {
         // The begin was recorded, so the end is.
         if on {
-            write(state, (begin, ret));
+            return write(state, (begin, ret));
         }
     } else if begin & DEFERRED != 0
         && let Some(kept) = spans::find(spans::Ticket(begin & !(SPECIAL | DEFERRED)))
     {
-        if on {
-            decide_span(state, &kept, ret);
-        }
+        let timestamp = if on {
+            decide_span(state, &kept, ret)
+        } else {
+            0
+        };
         kept.release();
+        return timestamp;
     }
+    0
 }
 
 /// Decides about a span that ends, and writes both records when it passes.
-fn decide_span(state: u32, kept: &spans::Kept, ret: i32) {
+fn decide_span(state: u32, kept: &spans::Kept, ret: i32) -> u64 {
     let begin = kept.begin();
     let [a, b, c, d, e, f, g, h] = begin.to_le_bytes();
     let [i, j, k, l] = ret.to_le_bytes();
@@ -164,10 +191,11 @@ fn decide_span(state: u32, kept: &spans::Kept, ret: i32) {
         // No chunk: the records find that out and count.
         None => true,
     };
-    if recorded {
-        write(kept.state(), Encoded(kept.payload()));
-        write(state, Encoded(&end));
+    if !recorded {
+        return 0;
     }
+    write(kept.state(), Encoded(kept.payload()));
+    write(state, Encoded(&end))
 }
 
 fn values<'a>(

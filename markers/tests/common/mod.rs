@@ -77,7 +77,7 @@ pub fn target_dir(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// `libbootmark.a`, a release build.
+/// `libbootmark.a`, as programs get it.
 pub fn libbootmark() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -86,13 +86,14 @@ pub fn libbootmark() -> &'static Path {
             .args([
                 "build",
                 "--quiet",
-                "--release",
+                "--profile",
+                "capi",
                 "--package",
                 "bootmark-capi",
                 "--target-dir",
             ])
             .arg(&target));
-        target.join("release/libbootmark.a")
+        target.join("capi/libbootmark.a")
     })
 }
 

@@ -136,6 +136,7 @@ constants! {
     MARKER_RULE_SCOPED: markers::abi::RULE_SCOPED,
     MARKER_RULE_PROCESS: markers::abi::RULE_PROCESS,
     MARKER_MAX_CALLS: markers::abi::MAX_CALLS,
+    MARKER_CALLS_TEXT_MAX: markers::abi::CALLS_TEXT_MAX,
     MARKER_STATUS_FOLLOW: markers::abi::STATUS_FOLLOW,
     MARKER_STATUS_GATED: markers::abi::STATUS_GATED,
     BOOTMARK_INSTANT: markers::abi::KIND_INSTANT,
@@ -221,6 +222,7 @@ structs! {
     bootmark_desc: markers::abi::Descriptor { size, abi_major, abi_minor, kind, level, nfields, flags, state, line, provider, name, fields, strings }
     bootmark_note: markers::abi::Note { abi, stride, start, stop }
     marker_ctl_args: markers::abi::CtlArgs { flags, id, buf, buf_size, result, err_pos }
+    marker_clock: markers::abi::Clock { clock, reserved, freq_hz }
     marker_rule_info: markers::abi::RuleInfo { size, id, matched, flags, text_len; then text }
     marker_info: markers::abi::MarkerInfo { size, event_id, module_id, state, path_len, reserved; then desc, path }
     bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers, slots, flags }

@@ -183,21 +183,23 @@ enum marker_ctl_op {
  *	the text in @buf.  Lists: cursor, zero at first, updated by the call;
  *	stays as it is when nothing more follows.  SLOT_TEXT: the slot.
  *	CALLS_SET: in, address of the table of call-backs that the caller has;
- *	out, of the one that the process uses: the first one that was set.
- *	CALLS_GET: out, the same, zero for none.
+ *	out, of the one that the process uses: the first one that was set.  When
+ *	that is another one, nothing else happens.
+ *	CALLS_GET: in, zero; out, the same, zero for none.
  * @buf: address of the text (ADD, DEL, CALLS_SET) or of the room for the answer
  * @buf_size: octets at @buf
  * @result: out.  RULE_ADD: markers that the rule decides now.
- *	RULE_DEL: rules removed.  Lists, STATUS and SLOT_TEXT: octets written to
- *	@buf.  CALLS_SET: markers mapped now that the patterns match.
+ *	RULE_DEL: rules removed.  Lists, STATUS, SLOT_TEXT and CALLS_GET: octets
+ *	written to @buf.  CALLS_SET: markers mapped now that the patterns match.
  * @err_pos: out.  RULE_ADD and CALLS_SET that fail with EINVAL: offset in the
  *	text of what is wrong.
  *
  * SLOT_TEXT and both CALLS operations are for everybody: the first gives the
  * text of a filter, which the traced process evaluates; the others concern the
  * calling process only.  The text of CALLS_SET is a list of at most
- * MARKER_MAX_CALLS patterns "provider:name", separated by commas, that replaces
- * the one before; none ends all call-backs.
+ * MARKER_MAX_CALLS patterns "provider:name" in at most MARKER_CALLS_TEXT_MAX
+ * octets, separated by commas, that replaces the one before; none ends all
+ * call-backs.  CALLS_GET writes a struct marker_clock to @buf, cut to its size.
  */
 struct marker_ctl_args {
 	__u64	flags;
@@ -210,6 +212,19 @@ struct marker_ctl_args {
 
 #define MARKER_CTL_ARGS_SIZE_V1	48
 #define MARKER_MAX_CALLS	16
+#define MARKER_CALLS_TEXT_MAX	4096
+
+/**
+ * struct marker_clock - answer of MARKER_CTL_CALLS_GET
+ * @clock: enum bootbuf_clock: the trace clock, with or without a pool
+ * @reserved: zero
+ * @freq_hz: its ticks in a second
+ */
+struct marker_clock {
+	__u32	clock;
+	__u32	reserved;
+	__u64	freq_hz;
+};
 
 /**
  * struct marker_rule_info - one entry of MARKER_CTL_RULE_LIST, in rule order
