@@ -43,8 +43,8 @@ fn malformed_rules_are_skipped_and_unmatched_ones_are_named() {
         .script(script)
         .boot()
         .unwrap();
-    told(&outcome, &["init:mo/unt", "position 7", "filter"]);
-    told(&outcome, &["!init:*{x}", "position 7", "aggregation"]);
+    told(&outcome, &["init:mo/unt", "position 11", "'/'"]);
+    told(&outcome, &["!init:*{x}", "position 7", "no filter or actions"]);
 
     let status: Value = serde_json::from_str(section(&outcome, "status")).unwrap();
     let rules: Vec<(&str, u64)> = status["rules"]

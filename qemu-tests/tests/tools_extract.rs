@@ -56,12 +56,12 @@ fn rules_turn_markers_on_and_off_while_programs_run() {
     assert!(
         outcome
             .printed("malformed")
-            .contains("malformed rule, at character 7:"),
+            .contains("malformed rule, at character 10:"),
         "{}",
         outcome.script_log
     );
     assert!(
-        outcome.script_log.contains("malformed         ^\n"),
+        outcome.script_log.contains("malformed            ^\n"),
         "{}",
         outcome.script_log
     );

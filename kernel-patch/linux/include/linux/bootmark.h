@@ -8,6 +8,7 @@
 
 #include <linux/types.h>
 
+struct cred;
 struct file;
 struct mm_struct;
 struct task_struct;
@@ -24,9 +25,15 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 /* @child is on the task list and has not run yet; no lock is held. */
 void bootmark_fork(struct task_struct *child, u64 clone_flags);
 
+/* current has the credentials @new, which were @old; no lock is held. */
+void bootmark_cred(const struct cred *old, const struct cred *new);
+
 /* New task and new mm: neither inherits buffers. */
 void bootbuf_task_init(struct task_struct *task);
 void bootbuf_mm_init(struct mm_struct *mm);
+
+/* @task has another name or user than before. */
+void bootbuf_task_context(struct task_struct *task);
 
 /* current is about to give up its mm for another program: seal its chunk. */
 void bootbuf_exec(void);
@@ -41,8 +48,11 @@ static inline void bootmark_mmap(struct file *file, unsigned long addr,
 				 unsigned long len, unsigned long prot,
 				 unsigned long flags) { }
 static inline void bootmark_fork(struct task_struct *child, u64 clone_flags) { }
+static inline void bootmark_cred(const struct cred *old,
+				 const struct cred *new) { }
 static inline void bootbuf_task_init(struct task_struct *task) { }
 static inline void bootbuf_mm_init(struct mm_struct *mm) { }
+static inline void bootbuf_task_context(struct task_struct *task) { }
 static inline void bootbuf_exec(void) { }
 static inline void bootbuf_exit(long code) { }
 

@@ -12,17 +12,22 @@
  *  - a process forks while that goes on: bootmark_fork() sees from the
  *    generation that the child may have been copied too early.
  *
- * They may meet at one word.  Whoever changes module->state does so before it
- * goes over the processes, and whoever writes a word looks at module->state
- * again behind a full barrier, so the last value to land is the newest.
+ *  - a process becomes another user's: bootmark_cred() goes over it.
  *
- * Locks: bootmark_lock is not taken in here; an mmap_lock is held for reading
- * around the writing, never while a file is looked into.  sync_lock is the
- * outermost and keeps two goings-over from doing the same work at once.
+ * They may meet at one word.  Whoever changes the rules does so before it goes
+ * over the processes, and whoever writes words asks behind a full barrier whether
+ * the rules are still those that it followed, and writes them again if not.  So the
+ * last value to land follows the newest rules.
+ *
+ * Locks: bootmark_lock is taken before any mmap_lock, to work out the words; an
+ * mmap_lock is held for reading around the writing, never while a file is looked
+ * into.  sync_lock is the outermost and keeps two goings-over from doing the same
+ * work at once.
  */
 #define pr_fmt(fmt) "bootmark: " fmt
 
 #include <linux/bootmark.h>
+#include <linux/cred.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
@@ -56,37 +61,27 @@ static u32 *state_word(void *page, const struct bootmark_module *module, u32 i)
 
 static bool page_is_current(struct page *page,
 			    const struct bootmark_module *module,
-			    u32 begin, u32 end)
+			    const u32 *states, u32 begin, u32 end)
 {
 	void *octets = kmap_local_page(page);
 	u32 i = begin;
 
-	for_each_set_bit_from(i, module->announced, end)
+	for_each_set_bit_from(i, module->touched, end)
 		if (READ_ONCE(*state_word(octets, module, i)) !=
-		    READ_ONCE(module->state[i]))
+		    READ_ONCE(states[i]))
 			break;
 	kunmap_local(octets);
 	return i >= end;
 }
 
 static void page_write(struct page *page, const struct bootmark_module *module,
-		       u32 begin, u32 end)
+		       const u32 *states, u32 begin, u32 end)
 {
 	void *octets = kmap_local_page(page);
 	u32 i = begin;
 
-	for_each_set_bit_from(i, module->announced, end) {
-		u32 *word = state_word(octets, module, i);
-		u32 want;
-
-		if (READ_ONCE(*word) == READ_ONCE(module->state[i]))
-			continue;
-		/* xchg() is the full barrier that the comment above asks for. */
-		do {
-			want = READ_ONCE(module->state[i]);
-			xchg(word, want);
-		} while (READ_ONCE(module->state[i]) != want);
-	}
+	for_each_set_bit_from(i, module->touched, end)
+		WRITE_ONCE(*state_word(octets, module, i), READ_ONCE(states[i]));
 	kunmap_local(octets);
 }
 
@@ -96,24 +91,25 @@ static void page_write(struct page *page, const struct bootmark_module *module,
  * were never on are zero as the file has them, and are not looked at.
  */
 static int sync_page(struct mm_struct *mm, unsigned long addr,
-		     const struct bootmark_module *module, u32 begin, u32 end)
+		     const struct bootmark_module *module, const u32 *states,
+		     u32 begin, u32 end)
 {
 	struct page *page;
 	bool done;
 
 	mmap_assert_locked(mm);
-	if (find_next_bit(module->announced, end, begin) >= end)
+	if (find_next_bit(module->touched, end, begin) >= end)
 		return 0;
 	if (get_user_pages_remote(mm, addr, 1, 0, &page, NULL) != 1)
 		return -EFAULT;
-	done = page_is_current(page, module, begin, end);
+	done = page_is_current(page, module, states, begin, end);
 	put_page(page);
 	if (done)
 		return 0;
 
 	if (pin_user_pages_remote(mm, addr, 1, FOLL_WRITE, &page, NULL) != 1)
 		return -EFAULT;
-	page_write(page, module, begin, end);
+	page_write(page, module, states, begin, end);
 	unpin_user_pages_dirty_lock(&page, 1, true);
 	return 0;
 }
@@ -124,13 +120,15 @@ static int sync_page(struct mm_struct *mm, unsigned long addr,
  * the file has.
  */
 static void sync_vma(struct vm_area_struct *vma,
-		     const struct bootmark_module *module)
+		     const struct bootmark_module *module,
+		     struct bootmark_view *view)
 {
+	const u32 *states = bootmark_view_states(view, module);
 	unsigned long end_page = vma->vm_pgoff + vma_pages(vma);
 	u32 begin, end;
 
 	mmap_assert_locked(vma->vm_mm);
-	if (vma->vm_pgoff < module->segment_off >> PAGE_SHIFT)
+	if (!states || vma->vm_pgoff < module->segment_off >> PAGE_SHIFT)
 		return;
 	for (begin = 0; begin < module->count; begin = end) {
 		unsigned long page = state_offset(module, begin) >> PAGE_SHIFT;
@@ -147,7 +145,7 @@ static void sync_vma(struct vm_area_struct *vma,
 		 */
 		sync_page(vma->vm_mm, vma->vm_start +
 			  ((page - vma->vm_pgoff) << PAGE_SHIFT),
-			  module, begin, end);
+			  module, states, begin, end);
 		cond_resched();
 	}
 }
@@ -163,6 +161,43 @@ static bool vma_is_candidate(const struct vm_area_struct *vma)
 
 /* ---- New mappings ---------------------------------------------------------------- */
 
+/* Writes the words of the new mapping; true when that is to be done again. */
+static bool sync_mapping(struct bootmark_module *module, unsigned long addr,
+			 unsigned long len)
+{
+	VMA_ITERATOR(vmi, current->mm, addr);
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	struct bootmark_view view;
+	bool again = false;
+
+	/* Without memory it is the next rule change that finds it. */
+	if (bootmark_view_open(&view, mm, current))
+		goto out;
+	if (!view.shared) {
+		if (bootmark_view_want(&view, module))
+			goto out;
+		bootmark_view_fill(&view);
+	}
+	if (bitmap_empty(module->touched, module->count))
+		goto out;
+	mmap_read_lock(mm);
+	for_each_vma_range(vmi, vma, addr + len) {
+		struct bootmark_module *mapped;
+
+		/* Another thread may have replaced the mapping. */
+		if (vma_is_candidate(vma) &&
+		    bootmark_file_known(vma->vm_file, &mapped) &&
+		    mapped == module)
+			sync_vma(vma, module, &view);
+	}
+	mmap_read_unlock(mm);
+	again = bootmark_view_is_outdated(&view);
+out:
+	bootmark_view_close(&view);
+	return again;
+}
+
 /**
  * bootmark_mmap - a file was mapped into current->mm
  * @file: the file
@@ -177,10 +212,8 @@ static bool vma_is_candidate(const struct vm_area_struct *vma)
 void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 		   unsigned long prot, unsigned long flags)
 {
-	VMA_ITERATOR(vmi, current->mm, addr);
 	struct mm_struct *mm = current->mm;
 	struct bootmark_module *module;
-	struct vm_area_struct *vma;
 
 	if (!(prot & PROT_WRITE) || (flags & MAP_TYPE) != MAP_PRIVATE)
 		return;
@@ -197,19 +230,8 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 		return;
 
 	module = bootmark_discover(file);
-	if (!module || bitmap_empty(module->announced, module->count))
-		return;
-	mmap_read_lock(mm);
-	for_each_vma_range(vmi, vma, addr + len) {
-		struct bootmark_module *mapped;
-
-		/* Another thread may have replaced the mapping. */
-		if (vma_is_candidate(vma) &&
-		    bootmark_file_known(vma->vm_file, &mapped) &&
-		    mapped == module)
-			sync_vma(vma, module);
-	}
-	mmap_read_unlock(mm);
+	while (module && sync_mapping(module, addr, len))
+		cond_resched();
 }
 
 /* ---- All mappings ----------------------------------------------------------------- */
@@ -267,32 +289,75 @@ static int discover_mm(struct mm_struct *mm)
 	return 0;
 }
 
-static int sync_mm(struct mm_struct *mm)
+/* Puts the modules that @mm maps into the view. */
+static int collect_modules(struct bootmark_view *view)
 {
-	VMA_ITERATOR(vmi, mm, 0);
+	VMA_ITERATOR(vmi, view->process.mm, 0);
 	struct bootmark_module *module;
 	struct vm_area_struct *vma;
-	u32 generation;
+	int ret = 0;
 
-	/*
-	 * Pairs with the release in rules_changed().  Read before the states: a
-	 * change that comes later makes it differ again.
-	 */
-	generation = smp_load_acquire(&bootmark_generation);
-	if (READ_ONCE(bootmark_active) && discover_mm(mm))
+	if (mmap_read_lock_killable(view->process.mm))
 		return -EINTR;
-	if (mmap_read_lock_killable(mm))
+	for_each_vma(vmi, vma) {
+		if (!vma_is_candidate(vma) || vma_may_stall(vma) ||
+		    !bootmark_file_known(vma->vm_file, &module) || !module)
+			continue;
+		ret = bootmark_view_want(view, module);
+		if (ret)
+			break;
+	}
+	mmap_read_unlock(view->process.mm);
+	return ret;
+}
+
+static int write_words(struct bootmark_view *view)
+{
+	VMA_ITERATOR(vmi, view->process.mm, 0);
+	struct bootmark_module *module;
+	struct vm_area_struct *vma;
+	int ret = 0;
+
+	if (mmap_read_lock_killable(view->process.mm))
 		return -EINTR;
 	for_each_vma(vmi, vma) {
 		if (vma_is_candidate(vma) && !vma_may_stall(vma) &&
 		    bootmark_file_known(vma->vm_file, &module) && module)
-			sync_vma(vma, module);
-		if (fatal_signal_pending(current))
+			sync_vma(vma, module, view);
+		if (fatal_signal_pending(current)) {
+			ret = -EINTR;
 			break;
+		}
 	}
-	mmap_read_unlock(mm);
-	if (vma)
-		return -EINTR;
+	mmap_read_unlock(view->process.mm);
+	return ret;
+}
+
+/* Brings @mm up to date, which is that of @task, for which there is a reference. */
+static int sync_mm(struct mm_struct *mm, struct task_struct *task)
+{
+	struct bootmark_view view;
+	u32 generation;
+	bool again;
+	int ret;
+
+	do {
+		ret = bootmark_view_open(&view, mm, task);
+		if (!ret && READ_ONCE(bootmark_active))
+			ret = discover_mm(mm);
+		if (!ret && !view.shared) {
+			ret = collect_modules(&view);
+			if (!ret)
+				bootmark_view_fill(&view);
+		}
+		if (!ret)
+			ret = write_words(&view);
+		again = !ret && bootmark_view_is_outdated(&view);
+		generation = view.generation;
+		bootmark_view_close(&view);
+	} while (again);
+	if (ret)
+		return ret;
 	/*
 	 * After the words: a child that is copied with it is copied with them.
 	 * Pairs with the mmap_lock that dup_mmap() takes behind that copy.
@@ -340,6 +405,19 @@ static struct mm_struct *process_mm(struct task_struct *process)
 	return mm;
 }
 
+static int sync_process(struct task_struct *process, struct mm_struct *mm)
+{
+	/*
+	 * Several processes may have one memory, as a child of vfork() and its
+	 * parent: it follows the first, and is not gone over again for the others.
+	 * A child of vfork() may be the first; the parent is there as well.
+	 */
+	if (READ_ONCE(process->vfork_done) ||
+	    READ_ONCE(mm->bootmark_gen) == READ_ONCE(bootmark_generation))
+		return 0;
+	return sync_mm(mm, process);
+}
+
 int bootmark_sync_all(enum bootmark_sync what)
 {
 	struct task_struct *process;
@@ -352,25 +430,28 @@ int bootmark_sync_all(enum bootmark_sync what)
 	while (!ret && (process = next_process(&nr)) != NULL) {
 		struct mm_struct *mm = process_mm(process);
 
+		if (mm) {
+			ret = what == BOOTMARK_SYNC_STATES ?
+			      sync_process(process, mm) : discover_mm(mm);
+			mmput(mm);
+		}
 		put_task_struct(process);
-		if (!mm)
-			continue;
-		ret = what == BOOTMARK_SYNC_STATES ? sync_mm(mm) :
-						     discover_mm(mm);
-		mmput(mm);
 		cond_resched();
 	}
 	mutex_unlock(&sync_lock);
 	return ret;
 }
 
+/* ---- Birth, and another user -------------------------------------------------------- */
+
 /**
- * bootmark_fork - apply a rule change that the fork may have missed
+ * bootmark_fork - apply what the fork may have missed
  * @child: on the task list, has not run
  * @clone_flags: CLONE_*
  *
  * The generation is copied with the mm before its pages are, so a child that is
- * not of the present one may hold words from before the change.
+ * not of the present one may hold words from before a change.  And a rule for one
+ * process, by its number, is not for its children.
  */
 void bootmark_fork(struct task_struct *child, u64 clone_flags)
 {
@@ -383,7 +464,33 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags)
 	mm = get_task_mm(child);
 	if (!mm)
 		return;
-	if (READ_ONCE(mm->bootmark_gen) != READ_ONCE(bootmark_generation))
-		sync_mm(mm);
+	/* In this order: a rule that goes is there until the generation changes. */
+	if (bootmark_rules_name(current->mm) ||
+	    READ_ONCE(mm->bootmark_gen) != READ_ONCE(bootmark_generation))
+		sync_mm(mm, child);
 	mmput(mm);
+}
+
+/**
+ * bootmark_cred - current has other credentials than before
+ * @old: those of before
+ * @new: those of now, in place
+ *
+ * Sleeps, when a rule asks for users.  In exec nothing is mapped yet.
+ */
+void bootmark_cred(const struct cred *old, const struct cred *new)
+{
+	if (!uid_eq(old->uid, new->uid))
+		bootbuf_task_context(current);
+	if (uid_eq(old->euid, new->euid))
+		return;
+	/* Pairs with bootmark_sync_all(): it sees the user or we the rule. */
+	smp_mb();
+	if (!(bootmark_rules_scopes() & BOOTMARK_SCOPE_UID))
+		return;
+	/* What is shared follows the parent. */
+	if (!current->mm || current->flags & PF_KTHREAD || current->in_execve ||
+	    current->vfork_done)
+		return;
+	sync_mm(current->mm, current);
 }

@@ -47,7 +47,7 @@ static int rule_add(struct marker_ctl_args *args)
 		return PTR_ERR(copy);
 	}
 	text = copy;
-	ret = bootmark_rule_add(text, args->buf_size, 0, &id, &err_pos);
+	ret = bootmark_rule_add(text, args->buf_size, 0, 0, &id, &err_pos);
 	args->err_pos = err_pos;
 	if (ret)
 		return ret;
@@ -194,6 +194,7 @@ static int status(struct marker_ctl_args *args)
 	mutex_lock(&bootmark_lock);
 	status.rules = bootmark_rule_count();
 	bootmark_module_counts(&status.modules, &status.markers);
+	status.slots = bootmark_slot_count();
 	mutex_unlock(&bootmark_lock);
 	if (copy_to_user(u64_to_user_ptr(args->buf), &status, size))
 		return -EFAULT;
@@ -201,8 +202,27 @@ static int status(struct marker_ctl_args *args)
 	return 0;
 }
 
+static int slot_text(struct marker_ctl_args *args)
+{
+	const struct bootmark_slot *slot = bootmark_slot_text(args->id);
+
+	if (!slot)
+		return -ENOENT;
+	if (args->buf_size < slot->len)
+		return -EMSGSIZE;
+	if (copy_to_user(u64_to_user_ptr(args->buf), slot->text, slot->len))
+		return -EFAULT;
+	args->result = slot->len;
+	return 0;
+}
+
 static int marker_ctl(unsigned int op, struct marker_ctl_args *args)
 {
+	/* What a process needs to follow the rules. */
+	if (op == MARKER_CTL_SLOT_TEXT)
+		return slot_text(args);
+	if (!perfmon_capable())
+		return -EPERM;
 	switch (op) {
 	case MARKER_CTL_RULE_ADD:
 		return rule_add(args);
@@ -225,13 +245,14 @@ static int marker_ctl(unsigned int op, struct marker_ctl_args *args)
  * @uargs: in and out
  * @size: octets at @uargs
  *
- * Needs CAP_PERFMON for everything: rules reach into every process, and the
- * answers name files of every user.
+ * Needs CAP_PERFMON for everything but MARKER_CTL_SLOT_TEXT: rules reach into
+ * every process, and the answers name files of every user.
  *
  * Return: 0; -EPERM; -EINVAL for an unknown operation or flag and for a
  * malformed rule; -E2BIG when @uargs has members that this kernel does not know;
- * -EMSGSIZE when not even one entry fits; -ENOENT when there is no such rule;
- * -ENOSPC when there are too many; -ENOMEM; -EFAULT; -EINTR.
+ * -EMSGSIZE when not even one entry fits; -ENOENT when there is no such rule or
+ * slot; -ESRCH when there is no such process; -ENOSPC when there are too many
+ * rules or slots; -ENOMEM; -EFAULT; -EINTR.
  */
 SYSCALL_DEFINE3(marker_ctl, unsigned int, op,
 		struct marker_ctl_args __user *, uargs, size_t, size)
@@ -239,8 +260,6 @@ SYSCALL_DEFINE3(marker_ctl, unsigned int, op,
 	struct marker_ctl_args args;
 	int ret;
 
-	if (!perfmon_capable())
-		return -EPERM;
 	if (size < MARKER_CTL_ARGS_SIZE_V1)
 		return -EINVAL;
 	if (size > PAGE_SIZE)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Inside the markers' half: modules (module.c, file.c), their parsing (elf.c), rules
- * (rules.c, parse.c), activation (activate.c) and marker_ctl() (ctl.c).
+ * (parse.c, syntax.c, rule.c, rules.c, setup.c, slot.c), activation (view.c,
+ * activate.c) and marker_ctl() (ctl.c).
  */
 #ifndef _KERNEL_BOOTMARK_MARKER_H
 #define _KERNEL_BOOTMARK_MARKER_H
@@ -9,11 +10,15 @@
 #include <linux/elf.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/uidgid.h>
+#include <linux/xarray.h>
 #include "internal.h"
 
 struct file;
 struct inode;
 struct mm_struct;
+struct pid;
+struct task_struct;
 
 /* ---- Parsing of what a file says; all input is hostile (elf.c) ------------ */
 
@@ -75,11 +80,13 @@ struct bootmark_rule;
  * @build_id_len: valid octets of @build_id
  * @build_id: the GNU build id
  * @descs: the descriptors, states zero
- * @state: state words that mapped copies have to hold; changes under
- *	bootmark_lock, read without
- * @decided_by: the rule that decides about each marker, NULL for none
- * @announced: markers with a BOOTBUF_META_MARKER record.  A marker not in here
- *	has never been on.
+ * @state: state words that mapped copies have to hold in a process that no rule
+ *	singles out; changes under bootmark_lock, read without
+ * @decided_by: the rule for all processes that decides about each marker, NULL
+ *	for none
+ * @announced: markers with a BOOTBUF_META_MARKER record
+ * @touched: markers whose state word may be set in some process.  One that is
+ *	not in here is zero as the file has it.
  * @path_len: octets of @path
  * @path: where the file was first seen, not terminated
  *
@@ -102,6 +109,7 @@ struct bootmark_module {
 	u32			*state;
 	struct bootmark_rule	**decided_by;
 	unsigned long		*announced;
+	unsigned long		*touched;
 	u16			path_len;
 	char			path[];
 };
@@ -175,30 +183,16 @@ void bootmark_file_remember(struct bootmark_file *entry);
 /* Forgets the file that @module was found in. */
 void bootmark_file_forget(const struct bootmark_module *module);
 
-/* ---- Rules (rules.c) --------------------------------------------------------- */
+/* ---- The text of rules (parse.c, syntax.c) ------------------------------------ */
 
-#define BOOTMARK_MAX_RULES	1024
-
-/**
- * struct bootmark_rule - one rule of the ordered list
- * @list: in bootmark_rules; ids ascend along the list
- * @id: never used twice
- * @flags: MARKER_RULE_*
- * @matched: known markers that the patterns match
- * @text: as given, without white space around it
- * @provider: glob, the first of two strings behind @text
- * @name: glob, the second
- */
-struct bootmark_rule {
-	struct list_head	list;
-	u32			id;
-	u32			flags;
-	u64			matched;
-	const char		*provider;
-	const char		*name;
-	u32			text_len;
-	char			text[];
-};
+/* Scopes of a rule. */
+#define BOOTMARK_SCOPE_PID	0x1u
+#define BOOTMARK_SCOPE_UID	0x2u
+#define BOOTMARK_SCOPE_EXE	0x4u
+#define BOOTMARK_SCOPE_LEVEL	0x8u
+/* Those that single out processes. */
+#define BOOTMARK_SCOPE_PROCESS	(BOOTMARK_SCOPE_PID | BOOTMARK_SCOPE_UID | \
+				 BOOTMARK_SCOPE_EXE)
 
 /**
  * struct bootmark_rule_parts - a rule taken apart, or why it cannot be
@@ -209,6 +203,15 @@ struct bootmark_rule {
  * @provider_len: its octets
  * @name: offset of the name's glob
  * @name_len: its octets, 0 when the rule names none and means all
+ * @patterns_end: offset of what is behind the patterns
+ * @scopes: BOOTMARK_SCOPE_*: which of the next ones are given
+ * @pid: process, in the initial namespace
+ * @uid: effective user, in the initial namespace
+ * @level: the least urgent level
+ * @exe: offset of the executable's glob
+ * @exe_len: its octets
+ * @slot: offset of filter and actions
+ * @slot_len: their octets, 0 for none
  * @why: NULL, or what is wrong
  * @pos: offset of what is wrong
  */
@@ -220,22 +223,169 @@ struct bootmark_rule_parts {
 	size_t		provider_len;
 	size_t		name;
 	size_t		name_len;
+	size_t		patterns_end;
+	u32		scopes;
+	u32		pid;
+	u32		uid;
+	u8		level;
+	size_t		exe;
+	size_t		exe_len;
+	size_t		slot;
+	size_t		slot_len;
 	const char	*why;
 	size_t		pos;
 };
 
 bool bootmark_rule_parse(const char *text, size_t len,
 			 struct bootmark_rule_parts *parts);
-int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 *id,
-		      size_t *err_pos);
+const char *bootmark_slot_check(const char *text, size_t len, size_t *pos);
+/* Octets of the first of several rules with commas between them. */
+size_t bootmark_rule_first(const char *text, size_t len);
+
+/* ---- Slots (slot.c) -------------------------------------------------------------- */
+
+/**
+ * struct bootmark_slot - filter and actions, as the library gets them
+ * @len: octets of @text
+ * @text: not terminated
+ */
+struct bootmark_slot {
+	u32	len;
+	char	text[];
+};
+
+int bootmark_slot_get(const char *text, size_t len, bool privileged);
+const struct bootmark_slot *bootmark_slot_text(u64 slot);
+u32 bootmark_slot_count(void);
+
+/* ---- One rule (rule.c) -------------------------------------------------------------- */
+
+/**
+ * struct bootmark_rule - one rule of the ordered list
+ * @list: in the list of rules; ids ascend along it
+ * @scoped: in the list of those that single out processes, if it does
+ * @id: never used twice
+ * @flags: MARKER_RULE_*
+ * @matched: known markers that the patterns match
+ * @scopes: BOOTMARK_SCOPE_*
+ * @provider: glob
+ * @name: glob
+ * @exe: glob of the executable's path, if @scopes says so
+ * @pid: the process, with a reference; NULL for PID 1, which may not exist yet,
+ *	and whose number is nobody else's
+ * @pid_nr: its number
+ * @uid: effective user
+ * @level: the least urgent level; all of them without that scope
+ * @slot: filter and actions, 0 for none
+ * @unprivileged: made by somebody for a process of theirs
+ * @applies: to the process that is looked at; bootmark_lock
+ * @text_len: octets of @text
+ * @text: as given, without white space around it; the strings are behind it
+ */
+struct bootmark_rule {
+	struct list_head	list;
+	struct list_head	scoped;
+	u32			id;
+	u32			flags;
+	u64			matched;
+	u32			scopes;
+	const char		*provider;
+	const char		*name;
+	const char		*exe;
+	struct pid		*pid;
+	u32			pid_nr;
+	kuid_t			uid;
+	u8			level;
+	u16			slot;
+	bool			unprivileged;
+	bool			applies;
+	u32			text_len;
+	char			text[];
+};
+
+/**
+ * struct bootmark_process - what scopes look at
+ * @mm: its memory
+ * @uid: its effective user
+ * @exe: path of its executable; NULL when there is none, or no rule asks
+ */
+struct bootmark_process {
+	struct mm_struct	*mm;
+	kuid_t			uid;
+	const char		*exe;
+};
+
+struct bootmark_rule *bootmark_rule_alloc(const char *text,
+					  const struct bootmark_rule_parts *parts,
+					  u32 only_pid);
+void bootmark_rule_free(struct bootmark_rule *rule);
+int bootmark_rule_find_process(struct bootmark_rule *rule);
+bool bootmark_rule_is_over(const struct bootmark_rule *rule);
+bool bootmark_rule_is_like(const struct bootmark_rule *rule,
+			   const struct bootmark_rule *other);
+bool bootmark_rule_matches(const struct bootmark_rule *rule,
+			   const struct bootmark_desc *desc);
+bool bootmark_rule_names(const struct bootmark_rule *rule,
+			 const struct mm_struct *mm);
+bool bootmark_rule_applies(const struct bootmark_rule *rule,
+			   const struct bootmark_process *process);
+
+/* ---- All rules (rules.c) ------------------------------------------------------------ */
+
+#define BOOTMARK_MAX_RULES	1024
+/* Rules that the unprivileged have, for a process and together. */
+#define BOOTMARK_MAX_OWN_RULES	16
+#define BOOTMARK_MAX_USER_RULES	256
+
+int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
+		      u32 *id, size_t *err_pos);
 int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos);
 /* The first rule whose id is above @cursor; NULL when there is none. */
 struct bootmark_rule *bootmark_rule_after(u64 cursor);
 u32 bootmark_rule_count(void);
 /* Decides about all markers of a new module. */
 void bootmark_rules_apply(struct bootmark_module *module);
+/* The state words of @module in a process. */
+void bootmark_rules_states(struct bootmark_module *module,
+			   const struct bootmark_process *process, u32 *states);
+/* Does a rule name a process of this memory by number? */
+bool bootmark_rules_name(const struct mm_struct *mm);
+/* Scopes that any rule has: BOOTMARK_SCOPE_*. */
+u32 bootmark_rules_scopes(void);
 /* True while there is any rule. */
 extern bool bootmark_active;
+
+/* ---- What one process has to hold (view.c) --------------------------------------- */
+
+/**
+ * struct bootmark_view - the state words that one process has to hold
+ * @task: a thread of it, the caller's reference
+ * @process: what scopes look at
+ * @generation: of the rules that it follows, or an earlier one
+ * @scopes: BOOTMARK_SCOPE_* that were asked for
+ * @shared: no rule singles it out: the words are those of the modules
+ * @modules: else, its modules by number: struct bootmark_view_module
+ * @room: for the path
+ */
+struct bootmark_view {
+	struct task_struct	*task;
+	struct bootmark_process	process;
+	u32			generation;
+	u32			scopes;
+	bool			shared;
+	struct xarray		modules;
+	char			*room;
+};
+
+int bootmark_view_open(struct bootmark_view *view, struct mm_struct *mm,
+		       struct task_struct *task);
+int bootmark_view_want(struct bootmark_view *view,
+		       struct bootmark_module *module);
+void bootmark_view_fill(struct bootmark_view *view);
+const u32 *bootmark_view_states(struct bootmark_view *view,
+				const struct bootmark_module *module);
+bool bootmark_view_is_outdated(const struct bootmark_view *view);
+void bootmark_view_close(struct bootmark_view *view);
 
 /* ---- Activation (activate.c) --------------------------------------------------- */
 

@@ -185,7 +185,10 @@ struct bootmark_module *bootmark_module_alloc(u32 count, const char *path,
 				      GFP_KERNEL_ACCOUNT);
 	module->announced = kvcalloc(BITS_TO_LONGS(count), sizeof(long),
 				     GFP_KERNEL_ACCOUNT);
-	if (!module->state || !module->decided_by || !module->announced) {
+	module->touched = kvcalloc(BITS_TO_LONGS(count), sizeof(long),
+				   GFP_KERNEL_ACCOUNT);
+	if (!module->state || !module->decided_by || !module->announced ||
+	    !module->touched) {
 		bootmark_module_free(module);
 		return NULL;
 	}
@@ -206,6 +209,7 @@ void bootmark_module_free(struct bootmark_module *module)
 	kvfree(module->state);
 	kvfree(module->decided_by);
 	kvfree(module->announced);
+	kvfree(module->touched);
 	kvfree(module);
 }
 

@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
+#include <linux/bootmark.h>
 #include <linux/cred.h>
 #include <linux/dcache.h>
 #include <linux/file.h>
@@ -195,6 +196,35 @@ int bootbuf_task_check_user(struct bootbuf_task *bt)
 	bootbuf_user_put(bt->user);
 	bt->user = user;
 	return 0;
+}
+
+/**
+ * bootbuf_task_context - a thread has another name or another user
+ * @task: the thread
+ *
+ * Tells its filters, which read both at the head of its chunk.  Any context but
+ * NMI.
+ */
+void bootbuf_task_context(struct task_struct *task)
+{
+	/* Compared, not followed: another thread may be ending. */
+	struct bootbuf_task *bt = READ_ONCE(task->bootbuf);
+	u32 uid = __kuid_val(task_uid(task));
+	struct bootbuf_chunk *chunk;
+	unsigned long flags;
+
+	if (!bt)
+		return;
+	raw_spin_lock_irqsave(&bootbuf.lock, flags);
+	list_for_each_entry(chunk, &bootbuf.open, node) {
+		struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
+
+		if (chunk->bt != bt)
+			continue;
+		WRITE_ONCE(ctl->uid, uid);
+		strscpy_pad(ctl->comm, task->comm);
+	}
+	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
 }
 
 /* ---- The process in the meta stream --------------------------------------------- */

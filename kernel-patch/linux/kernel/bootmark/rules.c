@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rules: which markers are on.
+ * Rules: which markers are on, and where.
  *
- * One ordered list; of the rules that match a marker the last one decides.
- * A rule with the patterns of an earlier one replaces it, at the end, so the
- * list does not grow when markers are turned on and off again and again.
+ * One ordered list; of the rules that match a marker in a process the last one
+ * decides.  A rule with the patterns and scopes of an earlier one replaces it, at
+ * the end, so the list does not grow when markers are turned on and off again and
+ * again.
+ *
+ * Rules that single out processes do not enter module->state, which is what all
+ * other processes hold.  bootmark_rules_states() adds them for one process.
  */
 #define pr_fmt(fmt) "bootmark: " fmt
 
 #include <linux/bootmark.h>
-#include <linux/glob.h>
-#include <linux/init.h>
-#include <linux/moduleparam.h>
+#include <linux/capability.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -19,7 +21,11 @@
 #include "marker.h"
 
 static LIST_HEAD(bootmark_rules);
+/* Those of them that single out processes, in the same order. */
+static LIST_HEAD(scoped_rules);
 static u32 nr_rules;
+/* How many have BIT(i) of BOOTMARK_SCOPE_*. */
+static u32 nr_scopes[4];
 static u32 last_rule_id;
 
 bool bootmark_active;
@@ -38,42 +44,7 @@ static void report_bad_rule(const char *text, size_t len,
 				   text, parts->pos, parts->why);
 }
 
-static struct bootmark_rule *rule_alloc(const char *text,
-					const struct bootmark_rule_parts *parts)
-{
-	size_t name_len = parts->name_len ?: 1;
-	struct bootmark_rule *rule;
-	char *pattern;
-
-	rule = kzalloc(struct_size(rule, text, parts->text_len +
-				   parts->provider_len + 1 + name_len + 1),
-		       GFP_KERNEL_ACCOUNT);
-	if (!rule)
-		return NULL;
-	rule->text_len = parts->text_len;
-	memcpy(rule->text, text + parts->text, parts->text_len);
-	pattern = rule->text + parts->text_len;
-	memcpy(pattern, text + parts->provider, parts->provider_len);
-	rule->provider = pattern;
-	pattern += parts->provider_len + 1;
-	if (parts->name_len)
-		memcpy(pattern, text + parts->name, name_len);
-	else
-		*pattern = '*';
-	rule->name = pattern;
-	if (parts->disable)
-		rule->flags |= MARKER_RULE_DISABLE;
-	return rule;
-}
-
 /* ---- Deciding ----------------------------------------------------------------- */
-
-static bool rule_matches(const struct bootmark_rule *rule,
-			 const struct bootmark_desc *desc)
-{
-	return glob_match(rule->provider, desc->provider) &&
-	       glob_match(rule->name, desc->name);
-}
 
 /*
  * Puts what a reader needs for the records of marker @i into the pool.  Only
@@ -109,6 +80,7 @@ static bool marker_announce(struct bootmark_module *module, u32 i)
 	if (bootbuf_meta_write(BOOTBUF_META_MARKER, &marker, sizeof(marker),
 			       &module->descs[i], BOOTMARK_DESC_SIZE))
 		goto full;
+	set_bit(i, module->touched);
 	set_bit(i, module->announced);
 	return true;
 
@@ -118,18 +90,32 @@ full:
 	return false;
 }
 
-/* @rule, NULL for none, decides about marker @i from now on. */
+/* What @rule, NULL for none, makes of marker @i. */
+static u32 marker_state(struct bootmark_module *module, u32 i,
+			const struct bootmark_rule *rule)
+{
+	u32 state;
+
+	lockdep_assert_held(&bootmark_lock);
+	if (!rule || rule->flags & MARKER_RULE_DISABLE ||
+	    !bootbuf_available() || !marker_announce(module, i))
+		return 0;
+	state = (module->first_id + i) << BOOTMARK_STATE_ID_SHIFT |
+		BOOTMARK_STATE_ENABLED;
+	/* Filters are the library's; the kernel's own events are all recorded. */
+	if (module->id)
+		state |= (u32)rule->slot << BOOTMARK_STATE_SLOT_SHIFT;
+	return state;
+}
+
+/* @rule, NULL for none, decides about marker @i from now on, for all processes. */
 static void marker_decide(struct bootmark_module *module, u32 i,
 			  struct bootmark_rule *rule)
 {
-	u32 state = 0;
+	u32 state = marker_state(module, i, rule);
 
 	lockdep_assert_held(&bootmark_lock);
 	module->decided_by[i] = rule;
-	if (rule && !(rule->flags & MARKER_RULE_DISABLE) &&
-	    bootbuf_available() && marker_announce(module, i))
-		state = (module->first_id + i) << BOOTMARK_STATE_ID_SHIFT |
-			BOOTMARK_STATE_ENABLED;
 	if (state == module->state[i])
 		return;
 	if (!module->id && bootmark_kernel_set(i, state)) {
@@ -140,13 +126,27 @@ static void marker_decide(struct bootmark_module *module, u32 i,
 	WRITE_ONCE(module->state[i], state);
 }
 
-static struct bootmark_rule *last_match(const struct bootmark_desc *desc)
+static bool is_scoped(const struct bootmark_rule *rule)
+{
+	return rule->scopes & BOOTMARK_SCOPE_PROCESS;
+}
+
+/* Kernel events happen in no process that a rule could mean. */
+static bool rule_reaches(const struct bootmark_rule *rule,
+			 const struct bootmark_module *module, u32 i)
+{
+	return (module->id || !is_scoped(rule)) &&
+	       bootmark_rule_matches(rule, &module->descs[i]);
+}
+
+static struct bootmark_rule *last_match(const struct bootmark_module *module,
+					u32 i)
 {
 	struct bootmark_rule *rule;
 
 	lockdep_assert_held(&bootmark_lock);
 	list_for_each_entry_reverse(rule, &bootmark_rules, list)
-		if (rule_matches(rule, desc))
+		if (!is_scoped(rule) && rule_reaches(rule, module, i))
 			return rule;
 	return NULL;
 }
@@ -164,17 +164,148 @@ void bootmark_rules_apply(struct bootmark_module *module)
 	for (i = 0; i < module->count; i++) {
 		decides = NULL;
 		list_for_each_entry(rule, &bootmark_rules, list) {
-			if (rule_matches(rule, &module->descs[i])) {
-				rule->matched++;
+			if (!rule_reaches(rule, module, i))
+				continue;
+			rule->matched++;
+			if (!is_scoped(rule))
 				decides = rule;
-			}
 		}
 		marker_decide(module, i, decides);
 		cond_resched();
 	}
 }
 
+/**
+ * bootmark_rules_states - the state words of a module in one process
+ * @module: not the kernel
+ * @process: the process
+ * @states: takes as many words as the module has markers
+ */
+void bootmark_rules_states(struct bootmark_module *module,
+			   const struct bootmark_process *process, u32 *states)
+{
+	struct bootmark_rule *rule, *common;
+	u32 i;
+
+	lockdep_assert_held(&bootmark_lock);
+	list_for_each_entry(rule, &scoped_rules, scoped)
+		rule->applies = bootmark_rule_applies(rule, process);
+	for (i = 0; i < module->count; i++) {
+		common = module->decided_by[i];
+		states[i] = module->state[i];
+		list_for_each_entry_reverse(rule, &scoped_rules, scoped) {
+			if (common && rule->id < common->id)
+				break;
+			if (!rule->applies ||
+			    !bootmark_rule_matches(rule, &module->descs[i]))
+				continue;
+			states[i] = marker_state(module, i, rule);
+			break;
+		}
+		cond_resched();
+	}
+}
+
+/**
+ * bootmark_rules_name - does a rule name a process of this memory by number?
+ * @mm: the memory
+ *
+ * Sleeps.
+ */
+bool bootmark_rules_name(const struct mm_struct *mm)
+{
+	struct bootmark_rule *rule;
+	bool named = false;
+
+	if (!(bootmark_rules_scopes() & BOOTMARK_SCOPE_PID))
+		return false;
+	mutex_lock(&bootmark_lock);
+	list_for_each_entry(rule, &scoped_rules, scoped) {
+		named = bootmark_rule_names(rule, mm);
+		if (named)
+			break;
+	}
+	mutex_unlock(&bootmark_lock);
+	return named;
+}
+
+/**
+ * bootmark_rules_scopes - what singles out processes
+ *
+ * No lock: whoever changes the rules goes over all processes behind it.
+ *
+ * Return: BOOTMARK_SCOPE_* that any rule has.
+ */
+u32 bootmark_rules_scopes(void)
+{
+	u32 scopes = 0, i;
+
+	for (i = 0; i < ARRAY_SIZE(nr_scopes); i++) {
+		/* Pairs with count_scopes(). */
+		if (smp_load_acquire(&nr_scopes[i]))
+			scopes |= BIT(i);
+	}
+	return scopes;
+}
+
 /* ---- The list ------------------------------------------------------------------ */
+
+static void count_scopes(const struct bootmark_rule *rule, int change)
+{
+	u32 i;
+
+	lockdep_assert_held(&bootmark_lock);
+	for (i = 0; i < ARRAY_SIZE(nr_scopes); i++) {
+		if (!(rule->scopes & BIT(i)))
+			continue;
+		/* Pairs with bootmark_rules_scopes(); see rule_drop(). */
+		smp_store_release(&nr_scopes[i], nr_scopes[i] + change);
+	}
+}
+
+static void rule_link(struct bootmark_rule *rule)
+{
+	lockdep_assert_held(&bootmark_lock);
+	list_add_tail(&rule->list, &bootmark_rules);
+	if (is_scoped(rule))
+		list_add_tail(&rule->scoped, &scoped_rules);
+	nr_rules++;
+	count_scopes(rule, 1);
+}
+
+/* Nobody finds it any more; markers that it decides about are the caller's. */
+static void rule_unlink(struct bootmark_rule *rule)
+{
+	lockdep_assert_held(&bootmark_lock);
+	list_del(&rule->list);
+	list_del(&rule->scoped);
+	nr_rules--;
+}
+
+/*
+ * Behind rule_unlink(), and behind rules_changed() when a word may have followed
+ * it: bootmark_fork() sees either that there is a rule by number, and then waits
+ * for the lock, or the new generation.
+ */
+static void rule_drop(struct bootmark_rule *rule)
+{
+	count_scopes(rule, -1);
+	bootmark_rule_free(rule);
+}
+
+/* Forgets rules that end with a process which is gone: they turn nothing on. */
+static void forget_ended(void)
+{
+	struct bootmark_rule *rule, *next;
+
+	lockdep_assert_held(&bootmark_lock);
+	list_for_each_entry_safe(rule, next, &scoped_rules, scoped) {
+		if (bootmark_rule_is_over(rule)) {
+			rule_unlink(rule);
+			rule_drop(rule);
+		}
+	}
+}
 
 static struct bootmark_rule *rule_by_id(u32 id)
 {
@@ -193,8 +324,7 @@ static struct bootmark_rule *rule_like(const struct bootmark_rule *other)
 
 	lockdep_assert_held(&bootmark_lock);
 	list_for_each_entry(rule, &bootmark_rules, list)
-		if (!strcmp(rule->provider, other->provider) &&
-		    !strcmp(rule->name, other->name))
+		if (bootmark_rule_is_like(rule, other))
 			return rule;
 	return NULL;
 }
@@ -208,38 +338,65 @@ static void rules_changed(void)
 	smp_store_release(&bootmark_generation, bootmark_generation + 1 ?: 1);
 }
 
-static int rule_insert(struct bootmark_rule *rule)
+/* May there be one rule more, like @new? */
+static bool rules_have_room(const struct bootmark_rule *new)
+{
+	const struct bootmark_rule *rule;
+	u32 own = 0, all = 0;
+
+	lockdep_assert_held(&bootmark_lock);
+	if (nr_rules >= BOOTMARK_MAX_RULES)
+		return false;
+	if (!new->unprivileged)
+		return true;
+	list_for_each_entry(rule, &scoped_rules, scoped) {
+		all += rule->unprivileged;
+		own += rule->unprivileged && rule->pid == new->pid;
+	}
+	return own < BOOTMARK_MAX_OWN_RULES && all < BOOTMARK_MAX_USER_RULES;
+}
+
+static int rule_insert(struct bootmark_rule *rule, const char *slot_text,
+		       size_t slot_len)
 {
 	struct bootmark_rule *old;
 	struct bootmark_module *module;
+	int slot;
 	u32 i;
 
 	lockdep_assert_held(&bootmark_lock);
+	forget_ended();
 	old = rule_like(rule);
-	if (!old && nr_rules >= BOOTMARK_MAX_RULES)
+	if (!old && !rules_have_room(rule))
 		return -ENOSPC;
 	if (last_rule_id == U32_MAX)
 		return -EOVERFLOW;
+	if (slot_len) {
+		slot = bootmark_slot_get(slot_text, slot_len,
+					 !rule->unprivileged);
+		if (slot < 0)
+			return slot;
+		rule->slot = slot;
+	}
 	rule->id = ++last_rule_id;
-	list_add_tail(&rule->list, &bootmark_rules);
-	nr_rules++;
+	rule_link(rule);
 
 	list_for_each_entry(module, &bootmark_modules, list) {
 		for (i = 0; i < module->count; i++) {
-			if (rule_matches(rule, &module->descs[i])) {
+			if (rule_reaches(rule, module, i)) {
 				rule->matched++;
-				marker_decide(module, i, rule);
+				if (!is_scoped(rule))
+					marker_decide(module, i, rule);
 			}
 			cond_resched();
 		}
 	}
-	/* Every marker that @old decided about matches @rule too. */
-	if (old) {
-		list_del(&old->list);
-		nr_rules--;
-		kfree(old);
-	}
+	/* Every marker that @old decided about is @rule's now. */
+	if (old)
+		rule_unlink(old);
 	rules_changed();
+	if (old)
+		rule_drop(old);
 	if (!bootbuf_available() && !(rule->flags & MARKER_RULE_DISABLE))
 		pr_warn_once("there are rules but no buffers, so everything stays off; boot with bootbuf=16M\n");
 	return 0;
@@ -249,38 +406,50 @@ static int rule_insert(struct bootmark_rule *rule)
  * bootmark_rule_add - add a rule at the end of the list
  * @text: the rule
  * @len: its octets
- * @flags: MARKER_RULE_BOOT or 0
+ * @flags: MARKER_RULE_BOOT or MARKER_RULE_PROCESS, or 0
+ * @only_pid: with MARKER_RULE_PROCESS, the process: in the initial namespace
  * @id: takes the rule's id
  * @err_pos: takes the offset of what is wrong, with -EINVAL
  *
  * Decides about all known markers; mapped copies of their state words are
- * bootmark_sync_all()'s to write.
+ * bootmark_sync_all()'s to write.  A rule of MARKER_RULE_PROCESS has no scopes of
+ * its own but the level, and counts as unprivileged when the caller is.
  *
- * Return: 0, -EINVAL, -ENOMEM, -ENOSPC when there are too many.
+ * Return: 0, -EINVAL, -ENOMEM, -ESRCH when there is no such process, -ENOSPC when
+ * there are too many rules or slots.
  */
-int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 *id,
-		      size_t *err_pos)
+int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
+		      u32 *id, size_t *err_pos)
 {
 	struct bootmark_rule_parts parts;
 	struct bootmark_rule *rule;
 	int ret;
 
-	if (!bootmark_rule_parse(text, len, &parts)) {
+	bootmark_rule_parse(text, len, &parts);
+	if (!parts.why && only_pid && parts.scopes & BOOTMARK_SCOPE_PROCESS) {
+		parts.why = "a rule for one process has no scope but level=";
+		parts.pos = parts.patterns_end;
+	}
+	if (parts.why) {
 		report_bad_rule(text, len, &parts, flags & MARKER_RULE_BOOT);
 		*err_pos = parts.pos;
 		return -EINVAL;
 	}
-	rule = rule_alloc(text, &parts);
+	rule = bootmark_rule_alloc(text, &parts, only_pid);
 	if (!rule)
 		return -ENOMEM;
 	rule->flags |= flags;
-	mutex_lock(&bootmark_lock);
-	ret = rule_insert(rule);
-	if (!ret)
-		*id = rule->id;
-	mutex_unlock(&bootmark_lock);
+	rule->unprivileged = flags & MARKER_RULE_PROCESS && !perfmon_capable();
+	ret = bootmark_rule_find_process(rule);
+	if (!ret) {
+		mutex_lock(&bootmark_lock);
+		ret = rule_insert(rule, text + parts.slot, parts.slot_len);
+		if (!ret)
+			*id = rule->id;
+		mutex_unlock(&bootmark_lock);
+	}
 	if (ret)
-		kfree(rule);
+		bootmark_rule_free(rule);
 	return ret;
 }
 
@@ -290,24 +459,22 @@ static void rule_remove(struct bootmark_rule *rule)
 	u32 i;
 
 	lockdep_assert_held(&bootmark_lock);
-	list_del(&rule->list);
-	nr_rules--;
+	rule_unlink(rule);
 	list_for_each_entry(module, &bootmark_modules, list) {
 		for (i = 0; i < module->count; i++) {
 			if (module->decided_by[i] == rule)
-				marker_decide(module, i,
-					      last_match(&module->descs[i]));
+				marker_decide(module, i, last_match(module, i));
 			cond_resched();
 		}
 	}
-	kfree(rule);
 	rules_changed();
+	rule_drop(rule);
 }
 
 /**
  * bootmark_rule_del - remove a rule
  * @id: its id, 0 to go by the text
- * @text: a rule with the same patterns, with '!' or without
+ * @text: a rule with the same patterns and scopes, with '!' or without
  * @len: octets of @text
  * @err_pos: takes the offset of what is wrong, with -EINVAL
  *
@@ -315,9 +482,8 @@ static void rule_remove(struct bootmark_rule *rule)
  */
 int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos)
 {
-	struct bootmark_rule *like __free(kfree) = NULL;
 	struct bootmark_rule_parts parts;
-	struct bootmark_rule *rule;
+	struct bootmark_rule *rule, *like = NULL;
 
 	if (!id) {
 		if (!bootmark_rule_parse(text, len, &parts)) {
@@ -325,15 +491,20 @@ int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos)
 			*err_pos = parts.pos;
 			return -EINVAL;
 		}
-		like = rule_alloc(text, &parts);
+		like = bootmark_rule_alloc(text, &parts, 0);
 		if (!like)
 			return -ENOMEM;
 	}
 	mutex_lock(&bootmark_lock);
 	rule = like ? rule_like(like) : rule_by_id(id);
+	if (!rule && like) {
+		like->unprivileged = true;
+		rule = rule_like(like);
+	}
 	if (rule)
 		rule_remove(rule);
 	mutex_unlock(&bootmark_lock);
+	bootmark_rule_free(like);
 	return rule ? 0 : -ENOENT;
 }
 
@@ -348,6 +519,8 @@ struct bootmark_rule *bootmark_rule_after(u64 cursor)
 	struct bootmark_rule *rule;
 
 	lockdep_assert_held(&bootmark_lock);
+	if (!cursor)
+		forget_ended();
 	list_for_each_entry(rule, &bootmark_rules, list)
 		if (rule->id > cursor)
 			return rule;
@@ -362,94 +535,6 @@ struct bootmark_rule *bootmark_rule_after(u64 cursor)
 u32 bootmark_rule_count(void)
 {
 	lockdep_assert_held(&bootmark_lock);
+	forget_ended();
 	return nr_rules;
-}
-
-/* ---- Start-up ------------------------------------------------------------------- */
-
-/*
- * Only keeps the option from being handed to init: when this runs there is no
- * allocator yet.  bootmark_rules_init() reads the command line.
- */
-static int __init bootmark_setup(char *rules)
-{
-	return 1;
-}
-__setup("bootmark=", bootmark_setup);
-
-static int __init add_boot_rules(char *param, char *value, const char *doing,
-				 void *arg)
-{
-	char *text;
-
-	if (strcmp(param, "bootmark"))
-		return 0;
-	/* A bare "bootmark" gives no rule. */
-	while ((text = strsep(&value, ",")) != NULL) {
-		size_t len = strlen(text), err_pos;
-		u32 id;
-		int ret;
-
-		/* As in "a,,b", or behind the last comma. */
-		if (!*skip_spaces(text))
-			continue;
-		ret = bootmark_rule_add(text, len, MARKER_RULE_BOOT, &id,
-					&err_pos);
-		/* What is malformed has been reported with its position. */
-		if (ret && ret != -EINVAL)
-			pr_err("rule '%s' of the command line is left out: error %d\n",
-			       text, ret);
-	}
-	return 0;
-}
-
-static struct bootmark_module * __init make_kernel_module(void)
-{
-	unsigned int count = bootmark_kernel_count(), i;
-	struct bootmark_module *module;
-
-	module = bootmark_module_alloc(count, "kernel", strlen("kernel"));
-	if (!module)
-		return NULL;
-	module->descs = kvcalloc(count, BOOTMARK_DESC_SIZE, GFP_KERNEL);
-	if (!module->descs) {
-		bootmark_module_free(module);
-		return NULL;
-	}
-	module->first_id = 1;
-	module->stride = BOOTMARK_DESC_SIZE;
-	for (i = 0; i < count; i++)
-		module->descs[i] = *bootmark_kernel_desc(i);
-	return module;
-}
-
-void __init bootmark_rules_init(void)
-{
-	struct bootmark_module *kernel = make_kernel_module();
-	char *line;
-
-	if (kernel) {
-		mutex_lock(&bootmark_lock);
-		list_add(&kernel->list, &bootmark_modules);
-		mutex_unlock(&bootmark_lock);
-	}
-
-	/* parse_args() cuts its text into pieces. */
-	line = kstrdup(saved_command_line, GFP_KERNEL);
-	if (!line)
-		return;
-	parse_args("bootmark", line, NULL, 0, 0, 0, NULL, add_boot_rules);
-	kfree(line);
-}
-
-/**
- * bootmark_init - start buffers and markers
- *
- * Once the allocators, RCU and tracepoints work, before the first initcall and
- * before the first process.
- */
-void __init bootmark_init(void)
-{
-	bootbuf_init();
-	bootmark_rules_init();
 }

@@ -79,9 +79,32 @@ TEST_F(rules, malformed)
 	} rules[] = {
 		{ "", 0 }, { "  ", 2 }, { "!", 1 }, { ":a", 0 }, { "a:", 2 },
 		{ "a:b:c", 3 }, { "a b", 2 }, { "a\nb:c", 2 }, { "a,b", 1 },
-		{ "a/b", 1 }, { "a:b/x==1", 3 }, { "a:b{x}", 3 }, { "a@1", 1 },
+		{ "a/b", 3 }, { "a:b/x==1", 8 }, { "a:b{x}", 4 }, { "a@1", 2 },
 		{ "[ab", 0 }, { "[]", 1 }, { "a:[!]", 4 }, { "a]", 1 },
 		{ "a:[x/]", 4 }, { "\xc3\xa9", 0 }, { "a:\\b", 2 },
+		/* Scopes. */
+		{ "a@", 2 }, { "a@pid", 5 }, { "a@pid=", 6 }, { "a@pid=x", 6 },
+		{ "a@pid=0", 6 }, { "a@pid=99999999", 6 }, { "a@pid=1x", 7 },
+		{ "a@uid=4294967295", 6 }, { "a@uid=1@uid=2", 8 },
+		{ "a@exe=/bin/x", 6 }, { "a@exe='/bin/x", 6 }, { "a@exe=''", 7 },
+		{ "a@exe='a\nb'", 8 }, { "a@level=8", 8 }, { "a@level=loud", 8 },
+		{ "a@levels=1", 2 }, { "@pid=1", 0 }, { "a@pid=1:b", 7 },
+		/* Filters. */
+		{ "a//", 2 }, { "a/x", 3 }, { "a/x==/", 5 }, { "a/x=1/", 3 },
+		{ "!a/x/", 2 }, { "a/x y/", 4 }, { "a/x==1==2/", 6 },
+		{ "a/(x/", 4 }, { "a/x)/", 3 }, { "a/1+!x/", 4 },
+		{ "a/x=='y/", 5 }, { "a/x==1ps/", 5 }, { "a/x==0x/", 5 },
+		{ "a/x==18446744073709551616/", 5 }, { "a/x==20000000000s/", 5 },
+		{ "a/x#/", 3 }, { "a/x/y", 4 }, { "a/x/:b", 4 }, { "/x/", 0 },
+		{ "a/(((((((((((((((((x)))))))))))))))))/", 18 },
+		/* Actions. */
+		{ "a{}", 2 }, { "a{count}", 7 }, { "a{count()", 9 },
+		{ "a{count(x)}", 8 }, { "a{sum()}", 6 }, { "a{sum(x}", 7 },
+		{ "a{nothing()}", 2 }, { "a{count() by}", 12 },
+		{ "a{count() by 1}", 13 }, { "a{count() by x,}", 15 },
+		{ "a{count(),}", 10 }, { "a{count()}/x/", 10 },
+		{ "a{count(),count(),count(),count(),count()}", 34 },
+		{ "a{count() by a,b,c,d,e}", 21 },
 	};
 	char longest[MARKER_RULE_MAX + 2];
 	struct marker_ctl_args args;
@@ -110,6 +133,81 @@ TEST_F(rules, malformed)
 	EXPECT_EQ(0, rule_add(longest, NULL));
 	EXPECT_EQ(0, rule_del(longest));
 	EXPECT_EQ(-ENOENT, rule_del(longest));
+}
+
+TEST_F(rules, accepted)
+{
+	static const char * const rules[] = {
+		" selftest : x @ level = 3 ",
+		"selftest:x/ret != 0 || dur > 5ms/",
+		"selftest:x/!(a == -1) && !!b && c ~ '/*}'/",
+		"selftest:x/a + -b * 0xff_ff << 2 | 1_000 >= 1.5K/",
+		"selftest:x/s == \"it's\" && t !~ 'a,b'/",
+		"selftest:x/((((((((((((((((x))))))))))))))))/",
+		"selftest:x/true/{record()}",
+		"selftest:x {count(), hist(dur) , sum(a*2),max((a)) by comm, b}",
+		"selftest:x/18446744073709551615 == 0.5s/",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rules); i++) {
+		EXPECT_EQ(0, rule_add(rules[i], NULL)) {
+			TH_LOG("'%s'", rules[i]);
+		}
+		EXPECT_EQ(0, rule_del(rules[i]));
+	}
+}
+
+/* A text has one number for ever, which everybody may ask for. */
+TEST_F(rules, slots)
+{
+	static const char text[] = "/ret != 0/{count()}";
+	char room[MARKER_RULE_MAX];
+	struct marker_ctl_args args = {
+		.buf = (uintptr_t)room,
+		.buf_size = sizeof(room),
+	};
+	uint32_t before, slot;
+	int ws;
+
+	EXPECT_EQ(0, rule_add("selftest:other /ret != 0/{count()}", NULL));
+	slot = (other.state & BOOTMARK_STATE_SLOT_MASK) >>
+	       BOOTMARK_STATE_SLOT_SHIFT;
+	ASSERT_NE(0, slot);
+	EXPECT_NE(0, other.state & BOOTMARK_STATE_ENABLED);
+	before = status().slots;
+	EXPECT_LE(slot, before);
+
+	args.id = slot;
+	EXPECT_EQ(0, marker_ctl(MARKER_CTL_SLOT_TEXT, &args, sizeof(args)));
+	EXPECT_EQ(strlen(text), args.result);
+	EXPECT_EQ(0, memcmp(room, text, strlen(text)));
+	args.buf_size = strlen(text) - 1;
+	EXPECT_EQ(-EMSGSIZE, marker_ctl(MARKER_CTL_SLOT_TEXT, &args,
+					sizeof(args)));
+	if (!fork()) {
+		args.buf_size = sizeof(room);
+		_exit(setuid(65534) || marker_ctl(MARKER_CTL_SLOT_TEXT, &args,
+						  sizeof(args)));
+	}
+	wait(&ws);
+	EXPECT_EQ(0, ws);
+	args.id = BOOTMARK_MAX_SLOT;
+	EXPECT_EQ(-ENOENT, marker_ctl(MARKER_CTL_SLOT_TEXT, &args, sizeof(args)));
+	args.id = 0;
+	EXPECT_EQ(-ENOENT, marker_ctl(MARKER_CTL_SLOT_TEXT, &args, sizeof(args)));
+	args.id = ~0ull;
+	EXPECT_EQ(-ENOENT, marker_ctl(MARKER_CTL_SLOT_TEXT, &args, sizeof(args)));
+
+	/* A filter is no part of what a rule is found by. */
+	EXPECT_EQ(0, rule_add("selftest:other", NULL));
+	EXPECT_EQ(0, other.state & BOOTMARK_STATE_SLOT_MASK);
+	EXPECT_EQ(0, rule_add("selftest:other/ret != 0/{count()}", NULL));
+	EXPECT_EQ(slot, (other.state & BOOTMARK_STATE_SLOT_MASK) >>
+			BOOTMARK_STATE_SLOT_SHIFT);
+	EXPECT_EQ(before, status().slots);
+	EXPECT_EQ(0, rule_del("selftest:other/other == 1/"));
+	EXPECT_EQ(0, other.state);
 }
 
 TEST_F(rules, last_one_decides)

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Views: the state words that one process has to hold.
+ *
+ * As long as no rule singles out processes these are the words of the modules.
+ * Else they are worked out under bootmark_lock before the mmap_lock is taken to
+ * write them, and the writer asks afterwards whether they still hold.
+ */
+#include <linux/cred.h>
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include "marker.h"
+
+/**
+ * struct bootmark_view_module - the words of one module in a view
+ * @module: the module
+ * @states: one for each marker
+ */
+struct bootmark_view_module {
+	struct bootmark_module	*module;
+	u32			states[];
+};
+
+/* The effective user of a process is that of its first thread that lives. */
+static kuid_t process_uid(struct task_struct *task)
+{
+	struct task_struct *thread;
+	kuid_t uid;
+
+	rcu_read_lock();
+	uid = __task_cred(task)->euid;
+	for_each_thread(task, thread) {
+		if (!(READ_ONCE(thread->flags) & PF_EXITING)) {
+			uid = __task_cred(thread)->euid;
+			break;
+		}
+	}
+	rcu_read_unlock();
+	return uid;
+}
+
+/* Where the executable is, whatever root directory anybody has. */
+static int find_exe(struct bootmark_view *view)
+{
+	struct file *file;
+	char *path;
+
+	view->room = kmalloc(PATH_MAX, GFP_KERNEL);
+	if (!view->room)
+		return -ENOMEM;
+	file = get_mm_exe_file(view->process.mm);
+	if (!file)
+		return 0;
+	path = d_absolute_path(&file->f_path, view->room, PATH_MAX);
+	if (!IS_ERR(path))
+		view->process.exe = path;
+	fput(file);
+	return 0;
+}
+
+/**
+ * bootmark_view_open - begin to work out what a process has to hold
+ * @view: the view
+ * @mm: its memory
+ * @task: a thread of it
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int bootmark_view_open(struct bootmark_view *view, struct mm_struct *mm,
+		       struct task_struct *task)
+{
+	*view = (struct bootmark_view) {
+		.task = task,
+		.process = { .mm = mm },
+		/*
+		 * Pairs with the release in rules_changed().  Read before all
+		 * else: a change that comes later makes it differ.
+		 */
+		.generation = smp_load_acquire(&bootmark_generation),
+	};
+	view->scopes = bootmark_rules_scopes() & BOOTMARK_SCOPE_PROCESS;
+	view->shared = !view->scopes;
+	xa_init(&view->modules);
+	if (view->scopes & BOOTMARK_SCOPE_UID)
+		view->process.uid = process_uid(task);
+	if (view->scopes & BOOTMARK_SCOPE_EXE)
+		return find_exe(view);
+	return 0;
+}
+
+/**
+ * bootmark_view_want - put a module into a view
+ * @view: a view that is not shared
+ * @module: the module
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int bootmark_view_want(struct bootmark_view *view,
+		       struct bootmark_module *module)
+{
+	struct bootmark_view_module *entry;
+	int ret;
+
+	if (xa_load(&view->modules, module->id))
+		return 0;
+	entry = kvzalloc(struct_size(entry, states, module->count), GFP_KERNEL);
+	if (!entry)
+		return -ENOMEM;
+	entry->module = module;
+	ret = xa_err(xa_store(&view->modules, module->id, entry, GFP_KERNEL));
+	if (ret)
+		kvfree(entry);
+	return ret;
+}
+
+/**
+ * bootmark_view_fill - work out the words of all modules in a view
+ * @view: the view
+ *
+ * Sleeps; no mmap_lock held.
+ */
+void bootmark_view_fill(struct bootmark_view *view)
+{
+	struct bootmark_view_module *entry;
+	unsigned long id;
+
+	mutex_lock(&bootmark_lock);
+	xa_for_each(&view->modules, id, entry)
+		bootmark_rules_states(entry->module, &view->process,
+				      entry->states);
+	mutex_unlock(&bootmark_lock);
+}
+
+/**
+ * bootmark_view_states - the state words of a module
+ * @view: a view that was filled
+ * @module: the module
+ *
+ * Return: the words; NULL for a module that is not in the view: it was mapped
+ * later, so that somebody else writes its words.
+ */
+const u32 *bootmark_view_states(struct bootmark_view *view,
+				const struct bootmark_module *module)
+{
+	struct bootmark_view_module *entry;
+
+	if (view->shared)
+		return module->state;
+	entry = xa_load(&view->modules, module->id);
+	return entry ? entry->states : NULL;
+}
+
+/**
+ * bootmark_view_is_outdated - have rules or process changed meanwhile?
+ * @view: a view whose words have been written
+ *
+ * A change comes either before the question, or its author goes over the process
+ * behind the writing.
+ */
+bool bootmark_view_is_outdated(const struct bootmark_view *view)
+{
+	/* Pairs with bootmark_sync_all() and with the same in bootmark_cred(). */
+	smp_mb();
+	if (READ_ONCE(bootmark_generation) != view->generation)
+		return true;
+	return view->scopes & BOOTMARK_SCOPE_UID &&
+	       !uid_eq(process_uid(view->task), view->process.uid);
+}
+
+/**
+ * bootmark_view_close - free what a view holds
+ * @view: the view
+ */
+void bootmark_view_close(struct bootmark_view *view)
+{
+	struct bootmark_view_module *entry;
+	unsigned long id;
+
+	xa_for_each(&view->modules, id, entry)
+		kvfree(entry);
+	xa_destroy(&view->modules);
+	kfree(view->room);
+}
