@@ -288,6 +288,15 @@ impl fmt::Display for Marker {
     }
 }
 
+/// The values of some fields that are encoded one behind the other, as in a record. The last item is an
+/// error if the octets are something else.
+pub fn decode_fields<'a>(
+    fields: impl Iterator<Item = FieldInfo<'a>>,
+    octets: &'a [u8],
+) -> impl Iterator<Item = FieldResult<'a>> {
+    Values::new(fields, octets)
+}
+
 /// One field of a checked descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldInfo<'a> {
@@ -301,6 +310,16 @@ pub struct FieldInfo<'a> {
 }
 
 impl<'a> FieldInfo<'a> {
+    /// A field that is in no descriptor, and has neither hint nor labels.
+    pub const fn new(name: &'a str, ty: u8) -> Self {
+        Self {
+            ty,
+            hint: abi::HINT_NONE,
+            name,
+            labels: "",
+        }
+    }
+
     /// The labels of the values 0, 1, 2 ...; none without [`abi::HINT_ENUM`].
     pub fn labels(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.labels.split('\0').filter(|label| !label.is_empty())

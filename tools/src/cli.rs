@@ -137,7 +137,7 @@ pub struct ViewArgs {
     pub comm: Vec<Pattern>,
     /// Only events for which this holds, in the language of filters: `ret != 0 || dur > 5ms`. Names are
     /// the event's fields (of a span's end, those of its begin too), pid, tid, uid, comm and dur.
-    #[arg(short, long = "where", value_name = "EXPR", value_parser = condition::parse)]
+    #[arg(long = "where", value_name = "EXPR", value_parser = condition::parse)]
     pub condition: Option<String>,
     /// From this time after boot on: 1.5, 1.5s, 1500ms, 20us.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
@@ -145,6 +145,9 @@ pub struct ViewArgs {
     /// Up to this time after boot.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     pub until: Option<i64>,
+    /// Only what aggregations kept, no events.
+    #[arg(short, long)]
+    pub aggregations: bool,
     /// Stop after so many events.
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub limit: Option<u64>,

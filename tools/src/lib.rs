@@ -1,6 +1,7 @@
 //! The `bootmark` program as a library: the trace directory (written and read), the reports made
 //! from it, and the commands. See docs/trace.md.
 
+pub mod aggregate;
 pub mod cli;
 mod commands;
 pub mod control;

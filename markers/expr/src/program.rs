@@ -25,6 +25,9 @@ pub struct Program<'t> {
 /// From the first operation up to the one behind the last.
 pub(crate) type Span = (u8, u8);
 
+/// From the first octet of the text up to the one behind the last.
+pub(crate) type Place = (u16, u16);
+
 /// What an aggregation keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
@@ -52,6 +55,7 @@ pub struct Action {
     /// Its value is a floating-point number; else it is an integer, or there is none.
     pub float: bool,
     pub(crate) value: Option<Span>,
+    pub(crate) text: Place,
 }
 
 /// A name behind `by`.
@@ -60,6 +64,7 @@ pub struct Key {
     pub(crate) source: Source,
     /// How its value is encoded: as in a payload.
     pub ty: FieldType,
+    pub(crate) name: Place,
 }
 
 impl<'t> Program<'t> {
@@ -95,6 +100,22 @@ impl<'t> Program<'t> {
     /// The names behind `by`.
     pub fn keys(&self) -> &[Key] {
         &self.keys
+    }
+
+    /// An action as the text has it, `sum(size)`.
+    pub fn action_text(&self, action: &Action) -> &'t str {
+        self.at(action.text)
+    }
+
+    /// The name of a key.
+    pub fn key_name(&self, key: &Key) -> &'t str {
+        self.at(key.name)
+    }
+
+    fn at(&self, (from, to): Place) -> &'t str {
+        self.text
+            .get(usize::from(from)..usize::from(to))
+            .unwrap_or_default()
     }
 
     /// Whether an event that passes is recorded.

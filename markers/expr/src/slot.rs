@@ -4,7 +4,7 @@ use crate::compile::Compiler;
 use crate::error::{Error, Ty, What};
 use crate::lex::Token;
 use crate::operators::Binding;
-use crate::program::{Action, ActionKind, Key, Program};
+use crate::program::{Action, ActionKind, Key, Place, Program};
 use crate::shape::{FieldType, Shape};
 
 /// A well-formed `["/" filter "/"] ["{" actions "}"]`.
@@ -143,6 +143,7 @@ fn action<'t>(compiler: &mut Compiler<'t, '_>) -> Result<Action, Error<'t>> {
         kind,
         float: false,
         value: None,
+        text: (0, 0),
     };
     if !matches!(kind, ActionKind::Count | ActionKind::Record) {
         let operand = compiler.expression(Binding::Either)?;
@@ -156,6 +157,7 @@ fn action<'t>(compiler: &mut Compiler<'t, '_>) -> Result<Action, Error<'t>> {
         };
         action.value = Some(compiler.end(operand));
     }
+    action.text = place(pos, compiler.next.end);
     compiler.expect(")", "an operator or `)`")?;
     Ok(action)
 }
@@ -163,16 +165,28 @@ fn action<'t>(compiler: &mut Compiler<'t, '_>) -> Result<Action, Error<'t>> {
 fn key<'t>(compiler: &mut Compiler<'t, '_>, name: &'t str, pos: usize) -> Result<Key, Error<'t>> {
     if compiler.shape.is_none() {
         // Never read: there is no program without a shape.
-        let (source, ty) = (crate::shape::Source::Pid, FieldType::U32);
-        return Ok(Key { source, ty });
+        return Ok(Key {
+            source: crate::shape::Source::Pid,
+            ty: FieldType::U32,
+            name: (0, 0),
+        });
     }
     match compiler.source(name, pos)? {
         Some((source, field)) => match field.ty {
             FieldType::F32 | FieldType::F64 | FieldType::Bytes | FieldType::Clock => {
                 compiler.error(pos, What::Key(name))
             }
-            ty => Ok(Key { source, ty }),
+            ty => Ok(Key {
+                source,
+                ty,
+                name: place(pos, pos + name.len()),
+            }),
         },
         None => compiler.error(pos, What::Unknown(name)),
     }
+}
+
+fn place(from: usize, to: usize) -> Place {
+    // A text is shorter than MAX_TEXT.
+    (from as u16, to as u16)
 }

@@ -4,6 +4,8 @@ use std::io::Write;
 
 use anyhow::Result;
 
+use crate::aggregate::text::{Bars, Look};
+use crate::aggregate::{self, tables};
 use crate::cli::{Exit, Output, ViewArgs};
 use crate::trace::reader::Trace;
 use crate::view::condition::Condition;
@@ -26,7 +28,7 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
     let mut events = trace.events();
     let styles = out.styles;
     let mut shown = 0;
-    while args.limit.is_none_or(|limit| shown < limit) {
+    while !args.aggregations && args.limit.is_none_or(|limit| shown < limit) {
         let Some(event) = events.next_event() else {
             break;
         };
@@ -50,17 +52,46 @@ pub fn run(args: ViewArgs, out: &mut Output) -> Result<Exit> {
             text::write(out, &event, clock, &styles)?;
         }
     }
+    // Cells have no time to be cut off at, so these filters are about events alone.
+    let events_alone =
+        args.since.is_some() || args.until.is_some() || args.limit.is_some() || condition.is_some();
+    let mut cells_damage = Vec::new();
+    if args.aggregations || !events_alone {
+        let (tables, found) = tables::collect(&trace, |layout, header| {
+            filter.shows_cell(&layout.marker.full_name, header)
+        });
+        if args.json {
+            aggregate::json::write(out, &tables, clock)?;
+        } else {
+            if shown != 0 && !tables.is_empty() {
+                writeln!(out)?;
+            }
+            let look = Look {
+                styles: &styles,
+                bars: Bars::of_locale(),
+                clock,
+            };
+            aggregate::text::write(out, &tables, &look)?;
+        }
+        shown += tables.iter().count() as u64;
+        cells_damage = found.damage;
+    }
     out.flush()?;
     if let Some(note) = condition.as_ref().and_then(Condition::note) {
         anstream::eprintln!("bootmark: {note}");
     }
-    let damage: Vec<_> = trace.damage.iter().chain(&events.damage).collect();
+    let damage: Vec<_> = trace
+        .damage
+        .iter()
+        .chain(&events.damage)
+        .chain(&cells_damage)
+        .collect();
     for damage in &damage {
         anstream::eprintln!("bootmark: {damage}");
     }
     Ok(match (damage.is_empty(), shown) {
         (false, _) => Exit::Failed,
-        (true, 0) if filter.is_some() || condition.is_some() => Exit::Nothing,
+        (true, 0) if filter.is_some() || condition.is_some() || args.aggregations => Exit::Nothing,
         (true, _) => Exit::Done,
     })
 }

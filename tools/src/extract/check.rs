@@ -4,11 +4,14 @@
 //! time of its chunk or goes back in time is left out and counted; the packet's header comes from
 //! the kernel and is believed.
 
-use bootbuf::abi::{HEADER_SIZE, PacketHeader, RECORD_ALIGN, RECORD_HEADER, SEAL_OPEN};
-use bootbuf::reader::{Check, CheckError, Item, MalformedReason, Packet, Record};
+use bootbuf::abi::{
+    HEADER_SIZE, PacketHeader, RECORD_ALIGN, RECORD_HEADER, SEAL_OPEN, STREAM_AGGREGATE,
+};
+use bootbuf::reader::{Cell, Check, CheckError, Item, MalformedReason, Packet, Record};
 use serde::{Deserialize, Serialize};
 use zerocopy::IntoBytes;
 
+use crate::aggregate::layout::Layouts;
 use crate::trace::meta::Meta;
 use crate::trace::tsdl::stream_class;
 
@@ -49,7 +52,7 @@ pub struct Checked {
     pub header: PacketHeader,
     /// Header and records, padded to the packet's length.
     pub bytes: Vec<u8>,
-    /// Records in it.
+    /// Events in it; cells are none.
     pub events: u64,
     /// Time-stamp of the first record.
     pub first: Option<u64>,
@@ -78,15 +81,16 @@ pub fn check(packet: &Packet<'_>, meta: &Meta, not_before: u64) -> Checked {
     };
     out.bytes.extend_from_slice(&packet.bytes()[..HEADER_SIZE]);
     let mut content = HEADER_SIZE;
+    let mut layouts = Layouts::new(meta);
     for item in packet.records() {
         match item {
             Item::Committed(record) => match times.record(&record) {
                 // Written while the kernel copied the chunk.
                 Err(CheckError::Late { .. }) if open => out.left_out.unfinished += 1,
-                Ok(()) if fits(&record, &header, meta) => {
+                Ok(()) if fits(&record, &header, meta, &mut layouts) => {
                     out.first.get_or_insert(record.timestamp);
                     out.last = Some(record.timestamp);
-                    out.events += 1;
+                    out.events += u64::from(header.stream_id != STREAM_AGGREGATE);
                     let end = record.offset + RECORD_HEADER + record.payload.len();
                     out.bytes
                         .resize(out.bytes.len().next_multiple_of(RECORD_ALIGN), 0);
@@ -114,7 +118,15 @@ pub fn check(packet: &Packet<'_>, meta: &Meta, not_before: u64) -> Checked {
     out
 }
 
-fn fits(record: &Record<'_>, header: &PacketHeader, meta: &Meta) -> bool {
+fn fits(
+    record: &Record<'_>,
+    header: &PacketHeader,
+    meta: &Meta,
+    layouts: &mut Layouts<'_>,
+) -> bool {
+    if header.stream_id == STREAM_AGGREGATE {
+        return Cell::decode(record).is_ok_and(|cell| layouts.of(&cell).is_ok());
+    }
     stream_class(record.id) == header.stream_id
         && meta
             .markers

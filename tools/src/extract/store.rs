@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_META};
+use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_AGGREGATE, STREAM_META};
 use bootbuf::reader::{Item, Packet};
 use rustix::fs::{CWD, RenameFlags};
 use zerocopy::IntoBytes;
@@ -186,7 +186,7 @@ impl Store {
                     let Item::Committed(record) = item else {
                         return Err(damaged(&path, offset, "a damaged record".into()));
                     };
-                    place.events += 1;
+                    place.events += u64::from(place.header.stream_id != STREAM_AGGREGATE);
                     place.last = record.timestamp;
                 }
                 stream.packets.push(place);

@@ -7,7 +7,8 @@ use markers::decode::Kind;
 
 use super::processes::{self, Processes};
 use super::spans::{self, Slowest, Span, Stage};
-use super::{Pid1, Stream, Summary};
+use super::{Aggregation, Pid1, Stream, Summary};
+use crate::aggregate::tables;
 use crate::extract::check::LeftOut;
 use crate::trace::layout;
 use crate::trace::meta::Meta;
@@ -56,10 +57,26 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
         summary.lost += lost;
         summary.streams.push(Stream { file, events, lost });
     }
+    let (tables, found) = tables::collect(trace, |_, _| true);
+    summary.aggregations = tables
+        .iter()
+        .map(|table| Aggregation {
+            event: table.layout.marker.full_name.clone(),
+            aggregation: table.layout.text.to_owned(),
+            events: table.count(),
+            rows: table.rows().len(),
+        })
+        .collect();
+    for (file, last) in found.streams {
+        let (events, lost) = (0, last.discarded);
+        summary.lost += lost;
+        summary.streams.push(Stream { file, events, lost });
+    }
     summary.damage = trace
         .damage
         .iter()
         .chain(&events.damage)
+        .chain(&found.damage)
         .map(ToString::to_string)
         .collect();
     summary

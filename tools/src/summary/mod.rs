@@ -50,6 +50,8 @@ pub struct Summary {
     pub initcalls_ns: u64,
     /// Processes, in the order of their start.
     pub processes: Vec<Process>,
+    /// What aggregations kept; `bootmark view` shows it.
+    pub aggregations: Vec<Aggregation>,
     /// Streams, in the order of their first event.
     pub streams: Vec<Stream>,
     /// Damage of the files.
@@ -67,6 +69,19 @@ pub struct Pid1 {
     pub stages: Vec<Stage>,
     /// Spans that are not among them, because there are too many.
     pub stages_left_out: u64,
+}
+
+/// What one text kept of one marker.
+#[derive(Clone, Debug, Serialize)]
+pub struct Aggregation {
+    /// `provider:name`.
+    pub event: String,
+    /// The text.
+    pub aggregation: String,
+    /// Events counted.
+    pub events: u64,
+    /// Rows of its table.
+    pub rows: usize,
 }
 
 /// A stream.

@@ -28,7 +28,7 @@ pub fn write(
     styles: &Styles,
 ) -> io::Result<()> {
     head(out, summary, styles)?;
-    if summary.events == 0 {
+    if summary.events == 0 && summary.aggregations.is_empty() {
         return nothing(out);
     }
     pid1(out, summary, styles)?;
@@ -41,6 +41,7 @@ pub fn write(
         );
         spans(out, &title, &summary.slowest_initcalls, styles)?;
     }
+    aggregations(out, summary, top, styles)?;
     processes(out, summary, top, styles)?;
     losses(out, summary, styles)?;
     let bad = styles.bad;
@@ -48,6 +49,34 @@ pub fn write(
         writeln!(out, "{bad}damaged{bad:#}: {damage}")?;
     }
     Ok(())
+}
+
+fn aggregations(
+    out: &mut impl Write,
+    summary: &Summary,
+    top: usize,
+    styles: &Styles,
+) -> io::Result<()> {
+    let name = styles.name;
+    let all = &summary.aggregations;
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{name}Aggregations{name:#} (`bootmark view --aggregations` shows them)"
+    )?;
+    for kept in all.iter().take(top) {
+        writeln!(
+            out,
+            "  {} {}: {} events in {} rows",
+            kept.event, kept.aggregation, kept.events, kept.rows
+        )?;
+    }
+    match all.len().saturating_sub(top) {
+        0 => Ok(()),
+        more => writeln!(out, "  and {more} more"),
+    }
 }
 
 fn head(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {

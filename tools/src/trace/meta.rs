@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bootbuf::abi::{RECORD_ALIGN, RECORD_HEADER, STREAM_META};
 use bootbuf::reader::{self, Item, Packet, Record};
-use markers::decode::DescriptorError;
+use markers::decode::{DescriptorError, Kind};
 
 use super::clock::Clock;
 use super::marker::Marker;
@@ -113,6 +113,25 @@ impl Meta {
             }
         }
         fresh
+    }
+
+    /// The markers that may begin a span which `end` ends, the likeliest first: descriptors do not say
+    /// which belong together, but those of one place in a source are mostly neighbours.
+    pub fn begins(&self, end: &Marker) -> Vec<&Marker> {
+        let mut begins: Vec<_> = self
+            .markers
+            .values()
+            .filter(|marker| {
+                marker.kind() == Kind::SpanBegin
+                    && marker.module == end.module
+                    && marker.full_name == end.full_name
+            })
+            .collect();
+        begins.sort_by_key(|begin| {
+            let same_line = begin.line() == end.line();
+            (!same_line, begin.id.abs_diff(end.id), begin.id)
+        });
+        begins
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<(), MetaError> {

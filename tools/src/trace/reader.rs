@@ -12,7 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bootbuf::abi::{
-    HEADER_SIZE, MAX_CHUNK, PacketHeader, RECORD_ALIGN, RECORD_HEADER, STREAM_META,
+    HEADER_SIZE, MAX_CHUNK, PacketHeader, RECORD_ALIGN, RECORD_HEADER, STREAM_AGGREGATE,
+    STREAM_META,
 };
 use bootbuf::reader::{Item, Packet, PacketError};
 use zerocopy::{FromBytes, IntoBytes};
@@ -204,6 +205,17 @@ impl Trace {
         }
     }
 
+    /// The files of this boot's streams of a kind, so far as their first header can be read.
+    pub fn files_of(&self, stream_id: u32) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(PathBuf::as_path).filter(move |path| {
+            let header = File::open(path).and_then(|file| read_header(&file, 0));
+            header.is_ok_and(|header| {
+                header.stream_id == stream_id
+                    && self.meta.boot_id.is_none_or(|id| id == header.uuid)
+            })
+        })
+    }
+
     /// Its events in the order of time.
     pub fn events(&self) -> Events<'_> {
         let mut events = Events {
@@ -261,6 +273,8 @@ impl Events<'_> {
             Ok(header) if self.meta.boot_id.is_some_and(|id| id != header.uuid) => {
                 return self.damaged(path, 0, "belongs to another boot: left out".into());
             }
+            // Cells are no events: `aggregate::cells` reads them.
+            Ok(header) if header.stream_id == STREAM_AGGREGATE => return,
             Ok(header) => header,
             Err(error) => return self.damaged(path, 0, format!("{error}: the stream is left out")),
         };

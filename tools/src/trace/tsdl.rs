@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use bootbuf::abi::{STREAM_CPU, STREAM_THREAD};
+use bootbuf::abi::{AGGREGATE_CELL, STREAM_AGGREGATE, STREAM_CPU, STREAM_THREAD};
 use markers::abi::{self, FIRST_USER_ID};
 use markers::decode::{FieldInfo, Kind};
 
@@ -128,7 +128,11 @@ typealias integer {{
             "FALSE"
         },
     );
-    for (class, cpu) in [(STREAM_THREAD, "unused"), (STREAM_CPU, "cpu_id")] {
+    for (class, cpu) in [
+        (STREAM_THREAD, "unused"),
+        (STREAM_CPU, "cpu_id"),
+        (STREAM_AGGREGATE, "unused"),
+    ] {
         let _ = write!(
             out,
             "
@@ -162,10 +166,53 @@ stream {{
     }
     let mut markers: Vec<&Marker> = meta.markers.values().collect();
     markers.sort_by_key(|marker| marker.id);
-    for marker in markers {
+    for marker in &markers {
         event(&mut out, marker);
     }
+    aggregate(&mut out, meta, &markers);
     out
+}
+
+/// The one event of aggregate streams: a cell. What its values are, the slot's text says.
+fn aggregate(out: &mut String, meta: &Meta, markers: &[&Marker]) {
+    let names = markers
+        .iter()
+        .map(|marker| (u64::from(marker.id), event_name(marker)));
+    let slots = meta
+        .slots
+        .iter()
+        .map(|(slot, text)| (u64::from(*slot), text.clone()));
+    let _ = write!(
+        out,
+        "
+event {{
+	name = \"aggregate\";
+	id = {AGGREGATE_CELL};
+	stream_id = {STREAM_AGGREGATE};
+	fields := struct {{
+		{event} _event;
+		{slot} _slot;
+		u16 _nvalues;
+		u16 _key_length;
+		u16 _reserved[3];
+		u64 _values[_nvalues];
+		x8 _key[_key_length];
+	}};
+}};
+",
+        event = named("u32", names),
+        slot = named("u16", slots),
+    );
+}
+
+/// An enumeration, or the plain type when there are no names.
+fn named(plain: &str, names: impl Iterator<Item = (u64, String)>) -> String {
+    let mappings = mappings(names);
+    if mappings.is_empty() {
+        plain.to_owned()
+    } else {
+        format!("enum : {plain} {{ {mappings} }}")
+    }
 }
 
 /// A marker's name in the metadata: the two of a span are told apart by an ending.
@@ -250,12 +297,16 @@ fn scalar(field: &FieldInfo<'_>) -> String {
     }
 }
 
-/// The mappings of an enumeration. A label that comes twice gets its value behind it.
 fn labels(field: &FieldInfo<'_>) -> String {
+    mappings((0..).zip(field.labels().map(str::to_owned)))
+}
+
+/// The mappings of an enumeration. A label that comes twice gets its value behind it.
+fn mappings(labels: impl Iterator<Item = (u64, String)>) -> String {
     let mut taken = HashSet::new();
     let mut mappings = Vec::new();
-    for (value, label) in field.labels().enumerate() {
-        let mut unique = quoted(label);
+    for (value, label) in labels {
+        let mut unique = quoted(&label);
         while !taken.insert(unique.clone()) {
             unique.insert_str(unique.len() - 1, &format!(" ({value})"));
         }

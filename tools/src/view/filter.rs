@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bootbuf::abi::STREAM_CPU;
+use bootbuf::abi::{PacketHeader, STREAM_CPU};
 use globset::{Glob, GlobMatcher};
 
 use crate::trace::layout;
@@ -103,6 +103,14 @@ impl Filter {
             .names
             .entry(event.marker.id)
             .or_insert_with(|| passes(events, &event.marker.full_name))
+    }
+
+    /// Whether to show what a marker's aggregation kept in a thread.
+    pub fn shows_cell(&self, marker: &str, header: &PacketHeader) -> bool {
+        let pids = &self.pids;
+        (pids.is_empty() || pids.contains(&header.pid) || pids.contains(&header.tid))
+            && passes(&self.comms, &layout::comm(&header.comm))
+            && passes(&self.events, marker)
     }
 
     /// Whether anything is filtered at all.

@@ -147,6 +147,32 @@ impl Maker {
         self.record(META_PROCESS, start_us, &payload)
     }
 
+    pub fn slot(self, slot: u32, text: &str) -> Self {
+        let mut payload = MetaSlot {
+            slot,
+            text_len: text.len() as u16,
+            reserved: 0,
+        }
+        .as_bytes()
+        .to_vec();
+        payload.extend(text.as_bytes());
+        self.record(META_SLOT, 0, &payload)
+    }
+
+    pub fn cell(self, us: u64, event_id: u32, slot: u16, values: &[u64], key: &[u8]) -> Self {
+        let cell = Cell {
+            event_id,
+            slot,
+            nvalues: values.len() as u16,
+            key_len: key.len() as u16,
+            reserved: [0; 3],
+        };
+        let mut payload = cell.as_bytes().to_vec();
+        payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        payload.extend(key);
+        self.record(AGGREGATE_CELL, us, &payload)
+    }
+
     pub fn exit(self, pid: u32, status: u32, us: u64) -> Self {
         self.record(
             META_EXIT,
