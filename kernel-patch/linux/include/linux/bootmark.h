@@ -11,9 +11,24 @@
 struct cred;
 struct file;
 struct mm_struct;
+struct path;
 struct task_struct;
 
 #ifdef CONFIG_BOOTMARK
+
+/**
+ * struct bootmark_mount - a mount or umount that is under way
+ * @begin: time of the begin's record, 0 for none
+ * @marker: which marker that was
+ * @room: what @target lies in, NULL when nothing is recorded
+ * @target: where
+ */
+struct bootmark_mount {
+	u64		begin;
+	unsigned int	marker;
+	char		*room;
+	const char	*target;
+};
 
 /* From start_kernel(), when the allocators and RCU work. */
 void bootmark_init(void);
@@ -41,7 +56,22 @@ void bootbuf_exec(void);
 /* current ends with wait status @code; its mm is still there. */
 void bootbuf_exit(long code);
 
+/* Around mounting and unmounting; no lock is held. */
+void bootmark_mount_begin(struct bootmark_mount *mount, const char *source,
+			  const struct path *path, const char __user *name,
+			  const char *type, unsigned long flags);
+void bootmark_umount_begin(struct bootmark_mount *mount, const struct path *path,
+			   const char __user *name, int flags);
+void bootmark_mount_end(struct bootmark_mount *mount, int ret);
+
+/* tracing_on of ftrace's top instance was set; any context. */
+void bootmark_tracing_changed(void);
+/* Returns when all processes follow it; no lock is held. */
+void bootmark_tracing_sync(void);
+
 #else /* !CONFIG_BOOTMARK */
+
+struct bootmark_mount { };
 
 static inline void bootmark_init(void) { }
 static inline void bootmark_mmap(struct file *file, unsigned long addr,
@@ -55,6 +85,17 @@ static inline void bootbuf_mm_init(struct mm_struct *mm) { }
 static inline void bootbuf_task_context(struct task_struct *task) { }
 static inline void bootbuf_exec(void) { }
 static inline void bootbuf_exit(long code) { }
+static inline void bootmark_mount_begin(struct bootmark_mount *mount,
+					const char *source,
+					const struct path *path,
+					const char __user *name,
+					const char *type, unsigned long flags) { }
+static inline void bootmark_umount_begin(struct bootmark_mount *mount,
+					 const struct path *path,
+					 const char __user *name, int flags) { }
+static inline void bootmark_mount_end(struct bootmark_mount *mount, int ret) { }
+static inline void bootmark_tracing_changed(void) { }
+static inline void bootmark_tracing_sync(void) { }
 
 #endif /* CONFIG_BOOTMARK */
 

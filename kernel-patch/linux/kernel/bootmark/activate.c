@@ -14,8 +14,8 @@
  *
  *  - a process becomes another user's: bootmark_cred() goes over it.
  *
- * They may meet at one word.  Whoever changes the rules does so before it goes
- * over the processes, and whoever writes words asks behind a full barrier whether
+ * They may meet at one word.  Whoever changes the rules or the gate does so before
+ * it goes over the processes, and whoever writes words asks behind a full barrier whether
  * the rules are still those that it followed, and writes them again if not.  So the
  * last value to land follows the newest rules.
  *
@@ -43,6 +43,7 @@
 #define BATCH	16
 
 u32 bootmark_generation;
+bool bootmark_gated;
 
 static DEFINE_MUTEX(sync_lock);
 
@@ -68,7 +69,7 @@ static bool page_is_current(struct page *page,
 
 	for_each_set_bit_from(i, module->touched, end)
 		if (READ_ONCE(*state_word(octets, module, i)) !=
-		    READ_ONCE(states[i]))
+		    bootmark_gate(READ_ONCE(states[i])))
 			break;
 	kunmap_local(octets);
 	return i >= end;
@@ -81,7 +82,8 @@ static void page_write(struct page *page, const struct bootmark_module *module,
 	u32 i = begin;
 
 	for_each_set_bit_from(i, module->touched, end)
-		WRITE_ONCE(*state_word(octets, module, i), READ_ONCE(states[i]));
+		WRITE_ONCE(*state_word(octets, module, i),
+			   bootmark_gate(READ_ONCE(states[i])));
 	kunmap_local(octets);
 }
 

@@ -122,7 +122,7 @@ static size_t next_marker(u64 *cursor, union list_entry *entry)
 	info->size = round_up(sizeof(*info) + module->path_len, 8);
 	info->event_id = module->first_id + i;
 	info->module_id = module->id;
-	info->state = module->state[i];
+	info->state = bootmark_gate(module->state[i]);
 	info->path_len = module->path_len;
 	info->desc = module->descs[i];
 	memcpy(info->path, module->path, module->path_len);
@@ -196,6 +196,7 @@ static int status(struct marker_ctl_args *args)
 	bootmark_module_counts(&status.modules, &status.markers);
 	status.slots = bootmark_slot_count();
 	mutex_unlock(&bootmark_lock);
+	status.flags = bootmark_follow_flags();
 	if (copy_to_user(u64_to_user_ptr(args->buf), &status, size))
 		return -EFAULT;
 	args->result = size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
- * activate.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, window.c, reader.c, meta.c,
- * kwrite.c, events.c).
+ * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, window.c,
+ * reader.c, meta.c, kwrite.c, events*.c).
  */
 #ifndef _KERNEL_BOOTMARK_INTERNAL_H
 #define _KERNEL_BOOTMARK_INTERNAL_H
@@ -32,6 +32,8 @@ int bootbuf_meta_write(u32 id, const void *head, size_t head_len,
 unsigned int bootmark_kernel_count(void);
 const struct bootmark_desc *bootmark_kernel_desc(unsigned int index);
 u32 bootmark_kernel_state(unsigned int index);
+/* True when a rule may turn it on only if its name pattern starts literally. */
+bool bootmark_kernel_on_request(unsigned int index);
 
 /*
  * Turns kernel marker @index on (state word) or off (0): registers or
@@ -41,6 +43,9 @@ u32 bootmark_kernel_state(unsigned int index);
 int bootmark_kernel_set(unsigned int index, u32 state);
 
 /* ---- Markers, for the buffers' half ------------------------------------------ */
+
+/* True while all markers are off, whatever the rules say; see follow.c. */
+extern bool bootmark_gated;
 
 /*
  * Module id of the file of a running program (0 when none), and its build id.

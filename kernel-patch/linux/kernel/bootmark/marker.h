@@ -2,7 +2,7 @@
 /*
  * Inside the markers' half: modules (module.c, file.c), their parsing (elf.c), rules
  * (parse.c, syntax.c, rule.c, rules.c, setup.c, slot.c), activation (view.c,
- * activate.c) and marker_ctl() (ctl.c).
+ * activate.c), following ftrace (follow.c) and marker_ctl() (ctl.c).
  */
 #ifndef _KERNEL_BOOTMARK_MARKER_H
 #define _KERNEL_BOOTMARK_MARKER_H
@@ -343,6 +343,8 @@ int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos);
 /* The first rule whose id is above @cursor; NULL when there is none. */
 struct bootmark_rule *bootmark_rule_after(u64 cursor);
 u32 bootmark_rule_count(void);
+/* State words may have to change though no rule has. */
+void bootmark_rules_touch(void);
 /* Decides about all markers of a new module. */
 void bootmark_rules_apply(struct bootmark_module *module);
 /* The state words of @module in a process. */
@@ -402,5 +404,25 @@ enum bootmark_sync {
  * the caller is being killed.
  */
 int bootmark_sync_all(enum bootmark_sync what);
+
+/* ---- Following ftrace (follow.c) ------------------------------------------------- */
+
+#ifdef CONFIG_TRACING
+void __init bootmark_follow_init(void);
+u32 bootmark_follow_flags(void);
+#else
+static inline void bootmark_follow_init(void) { }
+static inline u32 bootmark_follow_flags(void) { return 0; }
+#endif
+
+/* What is left of a state word behind the gate. */
+static inline u32 bootmark_gate(u32 state)
+{
+	if (!READ_ONCE(bootmark_gated))
+		return state;
+	/* Call-backs are the process's own affair. */
+	return state & BOOTMARK_STATE_CALL ?
+	       state & ~(BOOTMARK_STATE_ENABLED | BOOTMARK_STATE_SLOT_MASK) : 0;
+}
 
 #endif /* _KERNEL_BOOTMARK_MARKER_H */

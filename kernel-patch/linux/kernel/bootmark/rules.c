@@ -131,12 +131,19 @@ static bool is_scoped(const struct bootmark_rule *rule)
 	return rule->scopes & BOOTMARK_SCOPE_PROCESS;
 }
 
-/* Kernel events happen in no process that a rule could mean. */
 static bool rule_reaches(const struct bootmark_rule *rule,
 			 const struct bootmark_module *module, u32 i)
 {
-	return (module->id || !is_scoped(rule)) &&
-	       bootmark_rule_matches(rule, &module->descs[i]);
+	if (!bootmark_rule_matches(rule, &module->descs[i]))
+		return false;
+	if (module->id)
+		return true;
+	/* Kernel events happen in no process that a rule could mean. */
+	if (is_scoped(rule))
+		return false;
+	/* What costs much is not turned on by a "*", but turned off by one. */
+	return rule->flags & MARKER_RULE_DISABLE || !strchr("*?[", rule->name[0]) ||
+	       !bootmark_kernel_on_request(i);
 }
 
 static struct bootmark_rule *last_match(const struct bootmark_module *module,
@@ -338,6 +345,16 @@ static void rules_changed(void)
 	smp_store_release(&bootmark_generation, bootmark_generation + 1 ?: 1);
 }
 
+/**
+ * bootmark_rules_touch - let all processes be gone over though no rule has changed
+ */
+void bootmark_rules_touch(void)
+{
+	mutex_lock(&bootmark_lock);
+	rules_changed();
+	mutex_unlock(&bootmark_lock);
+}
+
 /* May there be one rule more, like @new? */
 static bool rules_have_room(const struct bootmark_rule *new)
 {
@@ -380,6 +397,8 @@ static int rule_insert(struct bootmark_rule *rule, const char *slot_text,
 	}
 	rule->id = ++last_rule_id;
 	rule_link(rule);
+	if (old)
+		rule_unlink(old);
 
 	list_for_each_entry(module, &bootmark_modules, list) {
 		for (i = 0; i < module->count; i++) {
@@ -387,13 +406,13 @@ static int rule_insert(struct bootmark_rule *rule, const char *slot_text,
 				rule->matched++;
 				if (!is_scoped(rule))
 					marker_decide(module, i, rule);
+			} else if (old && module->decided_by[i] == old) {
+				/* On request, and no longer turned off. */
+				marker_decide(module, i, last_match(module, i));
 			}
 			cond_resched();
 		}
 	}
-	/* Every marker that @old decided about is @rule's now. */
-	if (old)
-		rule_unlink(old);
 	rules_changed();
 	if (old)
 		rule_drop(old);

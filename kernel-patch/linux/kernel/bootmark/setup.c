@@ -106,5 +106,6 @@ void __init bootmark_rules_init(void)
 void __init bootmark_init(void)
 {
 	bootbuf_init();
+	bootmark_follow_init();
 	bootmark_rules_init();
 }
