@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
 
+#[cfg(not(feature = "stand-in"))]
+mod fleet;
 mod measured;
 
 /// Measure what markers cost.
@@ -27,10 +29,36 @@ struct Args {
     /// Rounds; without it, one for each line of the standard input.
     #[arg(long)]
     rounds: Option<u32>,
+
+    /// Instead: how long it takes to reach this many processes, by a rule and by a uprobe.
+    #[cfg(not(feature = "stand-in"))]
+    #[arg(long, value_name = "PROCESSES")]
+    fleet: Option<u32>,
+
+    /// Instead: be one of those processes.
+    #[cfg(not(feature = "stand-in"))]
+    #[arg(long, hide = true)]
+    wait: bool,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    #[cfg(not(feature = "stand-in"))]
+    {
+        if args.wait {
+            fleet::wait();
+            return ExitCode::SUCCESS;
+        }
+        if let Some(count) = args.fleet {
+            return match fleet::measure(count, args.rounds.unwrap_or(1)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("bootmark-bench: {error}");
+                    ExitCode::FAILURE
+                }
+            };
+        }
+    }
     if let Err(error) = set_up(&args) {
         eprintln!("bootmark-bench: {error}");
         return ExitCode::FAILURE;

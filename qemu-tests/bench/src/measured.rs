@@ -94,3 +94,19 @@ pub(crate) fn states() -> (bool, bool) {
     }
     on
 }
+
+/// A marker that a rule turns on in many processes.
+#[cfg(not(feature = "stand-in"))]
+#[inline(never)]
+pub(crate) fn fleet(number: i32) {
+    marker!("bench", "fleet", number: i32 = number);
+}
+
+/// Where its state word is.
+#[cfg(not(feature = "stand-in"))]
+pub(crate) fn fleet_state() -> u64 {
+    markers::__private::BOOTMARK
+        .iter()
+        .find(|descriptor| descriptor.name.starts_with(b"fleet\0"))
+        .map_or(0, |descriptor| (&raw const descriptor.state) as u64)
+}

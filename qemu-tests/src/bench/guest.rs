@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::Round;
+use super::fleet::{self, Fleet};
 use super::native::{Costs, Plan};
 use super::stats::Spread;
 use crate::guest::Guest;
@@ -20,6 +21,8 @@ pub struct InGuest {
     pub bootmark: Costs,
     /// An event over a clock read, round by round.
     pub event_per_clock: Spread,
+    /// How long it takes to reach many processes.
+    pub fleet: Fleet,
 }
 
 /// Boots and measures.
@@ -70,5 +73,6 @@ pub fn measure(quick: bool) -> Result<InGuest> {
         plan,
         bootmark: Costs::of(rounds),
         event_per_clock: Spread::of(rounds.iter().map(|round| round.enabled / round.clock)),
+        fleet: fleet::measure(quick)?,
     })
 }

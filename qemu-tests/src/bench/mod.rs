@@ -2,6 +2,7 @@
 //! LTTng-UST, all in one run. docs/bench.md says how and why.
 
 pub mod code;
+pub mod fleet;
 pub mod guest;
 pub mod lttng;
 pub mod native;

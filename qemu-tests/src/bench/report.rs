@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::fleet::Fleet;
 use super::guest::InGuest;
 use super::native::{Costs, Native};
 use super::stats::Spread;
@@ -86,6 +87,7 @@ impl Report {
             costs(&mut text, "Bootmark", "rdtsc", &guest.bootmark);
             line(&mut text, "event / clock read", guest.event_per_clock);
             text.push('\n');
+            fleet(&mut text, &guest.fleet);
         }
         text
     }
@@ -98,6 +100,22 @@ fn heading(text: &mut String, name: &str) {
 fn line(text: &mut String, name: &str, spread: Spread) {
     let Spread { median, p10, p90 } = spread;
     let _ = write!(text, "  {name:<42}{median:>9.2}{p10:>9.2}{p90:>9.2}");
+}
+
+fn fleet(text: &mut String, fleet: &Fleet) {
+    let title = format!("reaching {} processes, milliseconds", fleet.processes);
+    heading(text, &title);
+    for (name, spread) in [
+        ("a rule, added", fleet.rule_on),
+        ("a rule, removed", fleet.rule_off),
+        ("a uprobe, enabled", fleet.uprobe_on),
+        ("a uprobe, disabled", fleet.uprobe_off),
+        ("uprobe enabled / rule added", fleet.uprobe_per_rule_on),
+        ("uprobe disabled / rule removed", fleet.uprobe_per_rule_off),
+    ] {
+        line(text, name, spread);
+        text.push('\n');
+    }
 }
 
 fn costs(text: &mut String, tracer: &str, clock: &str, costs: &Costs) {
