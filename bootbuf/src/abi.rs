@@ -171,6 +171,8 @@ pub const META_PROCESS: u32 = 4;
 pub const META_EXIT: u32 = 5;
 /// Event id of [`MetaSlot`].
 pub const META_SLOT: u32 = 6;
+/// Event id of [`MetaKernel`] in the meta stream.
+pub const META_KERNEL: u32 = 7;
 
 /// Longest path in the meta stream, in octets; longer ones keep their end.
 pub const PATH_MAX: usize = 1024;
@@ -260,6 +262,26 @@ pub struct MetaExit {
     pub pid: u32,
     /// Wait status of the process.
     pub exit_code: u32,
+}
+
+/// `enum bootbuf_kernel`: the kernel has started; the text is its release.
+pub const KERNEL_RUNS: u32 = 1;
+/// `enum bootbuf_kernel`: restart, halt or power off, as the text says.
+pub const KERNEL_STOPS: u32 = 2;
+/// `enum bootbuf_kernel`: a panic, with this message.
+pub const KERNEL_PANICS: u32 = 3;
+
+/// The kernel itself starts or ends; a text follows, not terminated. A boot with neither
+/// [`KERNEL_STOPS`] nor [`KERNEL_PANICS`] ended by a reset or power cut.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaKernel {
+    /// [`KERNEL_RUNS`] and the like.
+    pub state: u32,
+    /// Octets of the text.
+    pub text_len: u16,
+    /// Zero.
+    pub reserved: u16,
 }
 
 /// The text of a slot (`["/" filter "/"] ["{" actions "}"]`, docs/filters.md) follows, not terminated.
@@ -362,7 +384,11 @@ pub const IOC_ACK: u32 =
 /// `"BOOTBUF1"`.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"BOOTBUF1");
 /// Version of the pool's layout.
-pub const POOL_VERSION: u32 = 1;
+pub const POOL_VERSION: u32 = 2;
+/// Pools start at multiples of this, in octets: where the next boot looks for them.
+pub const POOL_ALIGN: u32 = 1 << 20;
+/// Offset of a second copy of [`PoolHeader`].
+pub const POOL_COPY: usize = 2048;
 
 /// First octets of the pool's first page.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -386,6 +412,8 @@ pub struct PoolHeader {
     pub boot_id: [u8; 16],
     /// Kernel release, NUL-padded.
     pub release: [u8; 64],
+    /// Number of the boot in a row of warm ones, from 1.
+    pub boot_nr: u64,
     /// `crc32_le(~0)` of the octets before it.
     pub crc: u32,
     /// Zero.

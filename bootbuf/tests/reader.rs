@@ -1,8 +1,8 @@
 //! The reader on packets that are right, and on everything else.
 
 use bootbuf::abi::{
-    HEADER_SIZE, MAX_CHUNK, MAX_RECORD, META_CLOCK, META_EXIT, META_MODULE, META_PROCESS,
-    RECORD_HEADER, STREAM_META, WORD_COMMITTED,
+    HEADER_SIZE, KERNEL_PANICS, MAX_CHUNK, MAX_RECORD, META_CLOCK, META_EXIT, META_KERNEL,
+    META_MODULE, META_PROCESS, RECORD_HEADER, STREAM_META, WORD_COMMITTED,
 };
 use bootbuf::reader::{
     Check, CheckError, Item, MalformedReason, Meta, MetaError, Packet, PacketError, packets,
@@ -277,6 +277,9 @@ fn the_meta_stream_is_decoded() {
         bytes[14] = 7;
         bytes
     };
+    let mut kernel = KERNEL_PANICS.to_le_bytes().to_vec();
+    kernel.extend([4, 0, 0, 0]);
+    kernel.extend(b"oops, and what is behind the text");
     let bad_id = {
         let mut bytes = process.clone();
         bytes[24] = 21;
@@ -293,6 +296,7 @@ fn the_meta_stream_is_decoded() {
             (META_MODULE, 6, too_long, true),
             (META_PROCESS, 7, bad_id, true),
             (META_CLOCK, 8, vec![1; 39], true),
+            (META_KERNEL, 9, kernel, true),
         ],
     );
     let decoded: Vec<_> = items(&bytes)
@@ -328,5 +332,9 @@ fn the_meta_stream_is_decoded() {
             want: 40,
             ..
         })
+    ));
+    assert!(matches!(
+        decoded[8],
+        Ok(Meta::Kernel { kernel, text: b"oops" }) if kernel.state == KERNEL_PANICS
     ));
 }

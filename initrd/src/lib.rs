@@ -12,6 +12,7 @@ pub mod failure;
 pub mod mounts;
 pub mod newinit;
 pub mod options;
+pub mod panic_after;
 pub mod partition;
 pub mod power;
 pub mod rootdev;

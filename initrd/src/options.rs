@@ -64,6 +64,8 @@ pub struct Options {
     pub on_failure: OnFailure,
     /// `quiet`: only failures are told.
     pub quiet: bool,
+    /// `bootmark.panic_after=`: the kernel is to panic so long after PID 1's start.
+    pub panic_after: Option<Duration>,
     /// What could not be understood, in words for the console.
     pub warnings: Vec<String>,
 }
@@ -83,6 +85,7 @@ impl Options {
             breaks: Vec::new(),
             on_failure: OnFailure::Shell,
             quiet: false,
+            panic_after: None,
             warnings: Vec::new(),
         };
         let mut onfail = None;
@@ -140,6 +143,11 @@ impl Options {
                     .is_some_and(|v| v != 0);
             } else if p.is("quiet") {
                 o.quiet = true;
+            } else if p.is("bootmark.panic_after") {
+                match value.and_then(|text| text.parse().ok()) {
+                    Some(ms) => o.panic_after = Some(Duration::from_millis(ms)),
+                    None => o.warn(p, "a number of milliseconds"),
+                }
             }
         }
         // Whoever sets panic= wants a machine that restarts on its own, not one that asks.
@@ -200,8 +208,10 @@ mod tests {
     fn everything_at_once() {
         let o = parse(
             "root=LABEL=x rootfstype=ext4,btrfs rootflags=noatime,data=ordered rw rootwait \
-             rootdelay=2 init=/bin/sh rd.break=post-mount rd.break quiet -- root=/dev/no",
+             rootdelay=2 init=/bin/sh rd.break=post-mount rd.break quiet bootmark.panic_after=250 \
+             -- root=/dev/no",
         );
+        assert_eq!(o.panic_after, Some(Duration::from_millis(250)));
         assert_eq!(o.root.as_deref(), Some("LABEL=x"));
         assert_eq!(o.fstypes, ["ext4", "btrfs"]);
         assert_eq!(o.rootflags, "noatime,data=ordered");
@@ -234,8 +244,11 @@ mod tests {
 
     #[test]
     fn mistakes_are_told() {
-        let o = parse("rootwait=soon rootdelay=-1 rd.break=never rd.onfail=cry rd.shell=perhaps");
-        assert_eq!(o.warnings.len(), 5, "{:?}", o.warnings);
+        let o = parse(
+            "rootwait=soon rootdelay=-1 rd.break=never rd.onfail=cry rd.shell=perhaps \
+             bootmark.panic_after=-1",
+        );
+        assert_eq!(o.warnings.len(), 6, "{:?}", o.warnings);
         assert_eq!(o.wait, Some(DEFAULT_WAIT));
         assert!(o.warnings[0].contains("rootwait=soon"));
     }

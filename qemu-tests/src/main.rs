@@ -24,6 +24,7 @@ enum Command {
     Image(commands::image::Args),
     Lint(commands::lint::Args),
     Bench(commands::bench::Args),
+    Panics(commands::panics::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Image(args) => commands::image::run(args),
         Command::Lint(args) => commands::lint::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Panics(args) => commands::panics::run(args),
     };
     match result {
         Ok(code) => code,

@@ -36,6 +36,11 @@ impl Outcome {
         self.dir.join("trace")
     }
 
+    /// The CTF directory of the boot before the last one, when there was one.
+    pub fn previous(&self) -> PathBuf {
+        self.dir.join("previous")
+    }
+
     /// The disk image as the guest left it.
     pub fn disk(&self) -> PathBuf {
         self.dir.join("disk.ext4")

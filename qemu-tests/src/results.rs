@@ -19,6 +19,7 @@ const OURS: &[&str] = &[
     "disk.ext4",
     "fetched",
     "initramfs",
+    "previous",
     "script.log",
     "script.status",
     "summary.txt",
@@ -73,7 +74,7 @@ impl ResultDir {
         self.path.join(name)
     }
 
-    /// Fetches the guest's `/var/lib/bootmark` from the disk image: its `trace`,
+    /// Fetches the guest's `/var/lib/bootmark` from the disk image: its `trace`, `previous`,
     /// `script.log` and `script.status` come to the top of the directory, anything else
     /// to `fetched/`.
     ///
@@ -93,7 +94,7 @@ impl ResultDir {
         )?;
         let dumped = scratch.join("bootmark");
         if dumped.exists() {
-            for name in ["trace", "script.log", "script.status"] {
+            for name in ["trace", "previous", "script.log", "script.status"] {
                 if dumped.join(name).exists() {
                     fs::rename(dumped.join(name), self.join(name))?;
                 }

@@ -44,7 +44,10 @@ fn malformed_rules_are_skipped_and_unmatched_ones_are_named() {
         .boot()
         .unwrap();
     told(&outcome, &["init:mo/unt", "position 11", "'/'"]);
-    told(&outcome, &["!init:*{x}", "position 7", "no filter or actions"]);
+    told(
+        &outcome,
+        &["!init:*{x}", "position 7", "no filter or actions"],
+    );
 
     let status: Value = serde_json::from_str(section(&outcome, "status")).unwrap();
     let rules: Vec<(&str, u64)> = status["rules"]

@@ -37,7 +37,7 @@ fn services_run_in_order_and_in_parallel() {
         "service needs-fail is skipped: fail failed",
         "service killed failed: SIGKILL at its limit of 0.",
         "service crash failed: SIGSEGV",
-        "services: 5 done, 1 running, 3 failed, 1 skipped",
+        "services: 6 done, 1 running, 3 failed, 1 skipped",
     ]);
     assert!(!outcome.console.contains("this must not be seen"));
     assert_eq!(outcome.printed("threads"), "2010");

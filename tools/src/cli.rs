@@ -104,12 +104,32 @@ enum Command {
     },
 }
 
+/// A boot, by its distance from the running one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Boot {
+    /// The running one.
+    #[value(name = "0")]
+    Running,
+    /// The one before it.
+    #[value(name = "-1")]
+    Previous,
+}
+
 /// Arguments of `extract`.
 #[derive(Debug, Args)]
 pub struct ExtractArgs {
     /// The trace directory; one that holds an earlier extraction of the same boot is completed.
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+    /// Which boot: 0 is the running one, -1 the one before it, as far as it survived in memory.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "0",
+        value_name = "NUMBER",
+        allow_hyphen_values = true
+    )]
+    pub boot: Boot,
     /// Stop reading after so many seconds, even when programs write faster than this reads.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u32,

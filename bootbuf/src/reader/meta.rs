@@ -4,8 +4,8 @@ use zerocopy::FromBytes;
 
 use super::record::Record;
 use crate::abi::{
-    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_MARKER, META_MODULE, META_PROCESS, META_SLOT,
-    MetaClock, MetaExit, MetaMarker, MetaModule, MetaProcess, MetaSlot,
+    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_KERNEL, META_MARKER, META_MODULE, META_PROCESS,
+    META_SLOT, MetaClock, MetaExit, MetaKernel, MetaMarker, MetaModule, MetaProcess, MetaSlot,
 };
 
 /// Why a record of the meta stream cannot be decoded.
@@ -65,6 +65,13 @@ pub enum Meta<'a> {
     },
     /// The end of one.
     Exit(MetaExit),
+    /// The kernel starts or ends.
+    Kernel {
+        /// The structure.
+        kernel: MetaKernel,
+        /// Its release, or why it ends; not always UTF-8.
+        text: &'a [u8],
+    },
     /// What a slot filters and keeps.
     Slot {
         /// The structure.
@@ -105,6 +112,13 @@ impl<'a> Meta<'a> {
                 }
             }
             META_EXIT => Self::Exit(split(record)?.0),
+            META_KERNEL => {
+                let (kernel, rest): (MetaKernel, _) = split(record)?;
+                Self::Kernel {
+                    kernel,
+                    text: take(record, rest, kernel.text_len.into())?,
+                }
+            }
             META_SLOT => {
                 let (slot, rest): (MetaSlot, _) = split(record)?;
                 Self::Slot {

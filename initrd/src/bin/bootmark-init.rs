@@ -9,6 +9,7 @@ use initrd::failure::Failure;
 use initrd::mounts::{EARLY, is_mount_point};
 use initrd::newinit;
 use initrd::options::{Break, Options};
+use initrd::panic_after;
 use initrd::rootdev::{self, RootSpec};
 use initrd::rootfs;
 use initrd::switch::switch_root;
@@ -19,6 +20,7 @@ use std::ffi::{OsString, c_char, c_int};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Where the root file system is mounted before the switch.
 const SYSROOT: &str = "/sysroot";
@@ -30,6 +32,7 @@ const SYSROOT: &str = "/sysroot";
 #[unsafe(no_mangle)]
 pub extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
     marker!("init", "start", stage: u8 [enum "none", "initramfs", "root"] = 1);
+    let started = Instant::now();
     let mut console = Console::new("bootmark-init");
     if rustix::process::getpid() != Pid::INIT {
         console.alert("this is PID 1 of an initramfs; it does nothing when it is not");
@@ -38,6 +41,7 @@ pub extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
     let mut plan = Plan {
         options: Options::parse(&[]),
         broke: Vec::new(),
+        started,
     };
     let path = loop {
         match plan.reach_root(&mut console) {
@@ -57,6 +61,8 @@ struct Plan {
     options: Options,
     /// The stops that were made already: a second attempt does not stop there again.
     broke: Vec<Break>,
+    /// When this process began.
+    started: Instant,
 }
 
 impl Plan {
@@ -73,6 +79,9 @@ impl Plan {
             }
         }
         mounted?;
+        if let Some(after) = self.options.panic_after.take() {
+            panic_after::arm(after.saturating_sub(self.started.elapsed()), console);
+        }
         let sysroot = Path::new(SYSROOT);
         // Somebody may have mounted it in the shell of a failed attempt.
         if !is_mount_point(sysroot) {

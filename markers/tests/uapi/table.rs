@@ -192,6 +192,8 @@ constants! {
     BOOTBUF_IOC_ACK: bootbuf::abi::IOC_ACK,
     BOOTBUF_POOL_MAGIC: bootbuf::abi::POOL_MAGIC,
     BOOTBUF_POOL_VERSION: bootbuf::abi::POOL_VERSION,
+    BOOTBUF_POOL_ALIGN: bootbuf::abi::POOL_ALIGN,
+    BOOTBUF_POOL_COPY: bootbuf::abi::POOL_COPY,
     BOOTBUF_CLOCK_NONE: bootbuf::abi::CLOCK_NONE,
     BOOTBUF_CLOCK_TSC: bootbuf::abi::CLOCK_TSC,
     BOOTBUF_CLOCK_BOOTTIME: bootbuf::abi::CLOCK_BOOTTIME,
@@ -210,6 +212,10 @@ constants! {
     BOOTBUF_META_PROCESS: bootbuf::abi::META_PROCESS,
     BOOTBUF_META_EXIT: bootbuf::abi::META_EXIT,
     BOOTBUF_META_SLOT: bootbuf::abi::META_SLOT,
+    BOOTBUF_META_KERNEL: bootbuf::abi::META_KERNEL,
+    BOOTBUF_KERNEL_RUNS: bootbuf::abi::KERNEL_RUNS,
+    BOOTBUF_KERNEL_STOPS: bootbuf::abi::KERNEL_STOPS,
+    BOOTBUF_KERNEL_PANICS: bootbuf::abi::KERNEL_PANICS,
     BOOTBUF_AGGREGATE_CELL: bootbuf::abi::AGGREGATE_CELL,
     BOOTBUF_CELL_KEY_MAX: bootbuf::abi::CELL_KEY_MAX,
     BOOTBUF_CELL_MAX_ACTIONS: bootbuf::abi::CELL_MAX_ACTIONS,
@@ -234,9 +240,10 @@ structs! {
     bootbuf_meta_marker: bootbuf::abi::MetaMarker { event_id, module_id }
     bootbuf_meta_process: bootbuf::abi::MetaProcess { pid, ppid, uid, module_id, start_boottime_ns, build_id_len, path_len, build_id }
     bootbuf_meta_exit: bootbuf::abi::MetaExit { pid, exit_code }
+    bootbuf_meta_kernel: bootbuf::abi::MetaKernel { state, text_len, reserved }
     bootbuf_meta_slot: bootbuf::abi::MetaSlot { slot, text_len, reserved }
     bootbuf_cell: bootbuf::abi::Cell { event_id, slot, nvalues, key_len, reserved }
     bootbuf_reserve_args: bootbuf::abi::ReserveArgs { flags, chunk, want, lost, base }
     bootbuf_open_args: bootbuf::abi::OpenArgs { flags }
-    bootbuf_pool: bootbuf::abi::PoolHeader { magic, version, page_shift, size, phys, table_off, data_off, boot_id, release, crc, reserved }
+    bootbuf_pool: bootbuf::abi::PoolHeader { magic, version, page_shift, size, phys, table_off, data_off, boot_id, release, boot_nr, crc, reserved }
 }

@@ -1,20 +1,21 @@
 //! `cargo xtask boot`
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use qemu_tests::guest::{DEFAULT_RULES, Guest};
 use qemu_tests::outcome::Outcome;
+use qemu_tests::qemu::Alarm;
 use qemu_tests::{paths, process, programs, setup};
 
 /// Build everything, boot it in QEMU with tracing on, and show what PID 1 did.
 ///
 /// Results go to the directory that --out names: trace/ is a CTF 1.8 trace, console.log the
 /// guest's console, summary.txt the summary that is also printed, script.log the output
-/// of --script.
+/// of --script, previous/ with --panic-after the trace of the boot that panicked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where results go [default: target/boot].
@@ -51,6 +52,11 @@ pub(crate) struct Args {
     /// up and before the extractor. Its exit status becomes this command's.
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+
+    /// Panic the kernel so many milliseconds after PID 1 started, and boot again in the same
+    /// memory: previous/ is then the trace of the boot that died, trace/ that of the second one.
+    #[arg(long, value_name = "MS", conflicts_with = "shell")]
+    panic_after: Option<u64>,
 
     /// Guest memory in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 512)]
@@ -101,6 +107,12 @@ fn describe(args: &Args) -> Result<Guest> {
     if args.shell {
         guest = guest.append("bootmark.shell");
     }
+    if let Some(ms) = args.panic_after {
+        guest = guest
+            .append(&format!("bootmark.panic_after={ms}"))
+            .reboots()
+            .tolerate(Alarm::Panic);
+    }
     for pair in &args.add {
         let Some((host, path)) = pair.rsplit_once(':').filter(|(_, g)| g.starts_with('/')) else {
             bail!("--add {pair}: expected HOST:GUEST, with an absolute path for the guest");
@@ -119,18 +131,31 @@ fn describe(args: &Args) -> Result<Guest> {
     Ok(guest)
 }
 
+/// What `bootmark summary` says of a trace.
+fn summary(trace: &Path) -> Result<String> {
+    let bootmark = programs::build()?.bootmark;
+    process::output(Command::new(bootmark).arg("summary").arg(trace))
+        .with_context(|| format!("the trace in {} cannot be summed up", trace.display()))
+}
+
 /// Shows the summary and where everything is; gives the script's status.
 fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
     let mut files = vec![("console", outcome.console_log())];
+    if outcome.previous().exists() {
+        println!(
+            "The boot that panicked:\n\n{}\n\nThe boot after it:\n",
+            summary(&outcome.previous())?.trim_end()
+        );
+        files.push(("previous", outcome.previous()));
+    } else if let Some(ms) = args.panic_after {
+        bail!(
+            "no boot has left a trace to the one after it; was the guest done before its panic, \
+             {ms} ms after PID 1's start? Its console is in {}",
+            outcome.console_log().display()
+        );
+    }
     if outcome.trace().exists() {
-        let bootmark = programs::build()?.bootmark;
-        let summary = process::output(Command::new(bootmark).arg("summary").arg(outcome.trace()))
-            .with_context(|| {
-            format!(
-                "the trace in {} cannot be summed up",
-                outcome.trace().display()
-            )
-        })?;
+        let summary = summary(&outcome.trace())?;
         let path = outcome.dir.join("summary.txt");
         fs::write(&path, &summary).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}\n", summary.trim_end());

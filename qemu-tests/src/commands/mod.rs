@@ -5,4 +5,5 @@ pub(crate) mod boot;
 pub(crate) mod image;
 pub(crate) mod kernel;
 pub(crate) mod lint;
+pub(crate) mod panics;
 pub(crate) mod test;

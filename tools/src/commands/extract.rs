@@ -4,17 +4,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::cli::{Exit, ExtractArgs};
-use crate::extract::source::{FileSource, KernelSource, Source};
+use crate::cli::{Boot, Exit, ExtractArgs};
+use crate::extract::source::{FileSource, KernelSource, Source, SourceError};
 use crate::extract::{Report, extract};
 use crate::trace::tsdl::Machine;
 use crate::units::Octets;
 
 pub fn run(args: &ExtractArgs) -> Result<Exit> {
     let deadline = Instant::now() + Duration::from_secs(args.timeout.into());
-    let mut source: Box<dyn Source> = match &args.packets {
-        Some(file) => Box::new(FileSource::open(file)?),
-        None => Box::new(KernelSource::open()?),
+    let mut source: Box<dyn Source> = match (&args.packets, args.boot) {
+        (Some(file), _) => Box::new(FileSource::open(file)?),
+        (None, Boot::Running) => Box::new(KernelSource::open()?),
+        (None, Boot::Previous) => match KernelSource::previous() {
+            Ok(source) => Box::new(source),
+            Err(nothing @ SourceError::NoPrevious) => {
+                anstream::eprintln!("bootmark: {nothing}");
+                return Ok(Exit::Nothing);
+            }
+            Err(error) => return Err(error.into()),
+        },
     };
     let report = extract(source.as_mut(), &args.output, machine(), deadline)?;
     warn(&report, args);

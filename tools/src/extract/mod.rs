@@ -84,11 +84,9 @@ pub fn extract(
     }
     let meta_errors = store.meta().errors.clone();
     let totals = store.commit()?;
-    if acknowledge != 0 {
-        source
-            .acknowledge(acknowledge)
-            .map_err(ExtractError::Acknowledge)?;
-    }
+    source
+        .acknowledge(acknowledge)
+        .map_err(ExtractError::Acknowledge)?;
     Ok(Report {
         totals,
         left_out,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use bootbuf::abi::{MAX_CHUNK, OPEN_NONBLOCK, OPEN_PEEK, SEAL_OPEN, STREAM_META};
+use bootbuf::abi::{MAX_CHUNK, OPEN_NONBLOCK, OPEN_PEEK, OPEN_PREVIOUS, SEAL_OPEN, STREAM_META};
 use bootbuf::reader::{Packet, PacketError};
 use bootbuf::sys;
 use rustix::fd::OwnedFd;
@@ -31,6 +31,11 @@ pub enum SourceError {
         "another extractor is reading the trace buffers (bootbuf_open: EBUSY): wait until it ends"
     )]
     Busy,
+    /// The boot before this one left nothing.
+    #[error(
+        "the boot before this one left no trace (bootbuf_open: ENODATA): its memory was not kept, it had no bootbuf=, or its trace was extracted before"
+    )]
+    NoPrevious,
     /// Anything else.
     #[error("cannot {what}: {source}")]
     Io {
@@ -65,7 +70,8 @@ pub trait Source {
     /// When reading fails.
     fn snapshots(&mut self) -> Result<Vec<Vec<u8>>, SourceError>;
 
-    /// Frees the packets whose number is at most `seal_seq`.
+    /// Frees the packets whose number is at most `seal_seq`; an earlier boot's all at once, with
+    /// the last of them.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -145,6 +151,8 @@ impl Source for FileSource {
 pub struct KernelSource {
     fd: OwnedFd,
     buffer: Box<[u8]>,
+    /// Whether it is the earlier boot's buffers, in which no chunk is in use.
+    previous: bool,
 }
 
 impl KernelSource {
@@ -156,6 +164,19 @@ impl KernelSource {
         Ok(Self {
             fd: open(OPEN_NONBLOCK)?,
             buffer: vec![0; MAX_CHUNK].into(),
+            previous: false,
+        })
+    }
+
+    /// Opens what the boot before this one left in memory.
+    ///
+    /// # Errors
+    /// When it left nothing, or the kernel refuses.
+    pub fn previous() -> Result<Self, SourceError> {
+        Ok(Self {
+            fd: open(OPEN_PREVIOUS)?,
+            buffer: vec![0; MAX_CHUNK].into(),
+            previous: true,
         })
     }
 }
@@ -166,6 +187,7 @@ fn open(flags: u64) -> Result<OwnedFd, SourceError> {
         Errno::NODEV => SourceError::NoPool,
         Errno::PERM => SourceError::NotAllowed,
         Errno::BUSY => SourceError::Busy,
+        Errno::NODATA => SourceError::NoPrevious,
         other => SourceError::Io {
             what: "open the trace buffers (bootbuf_open)",
             source: other.into(),
@@ -190,8 +212,11 @@ impl Source for KernelSource {
     }
 
     fn snapshots(&mut self) -> Result<Vec<Vec<u8>>, SourceError> {
-        let fd = open(OPEN_PEEK | OPEN_NONBLOCK)?;
         let mut packets = Vec::new();
+        if self.previous {
+            return Ok(packets);
+        }
+        let fd = open(OPEN_PEEK | OPEN_NONBLOCK)?;
         while let Some(packet) = read(&fd, &mut self.buffer)? {
             packets.push(packet.to_vec());
         }

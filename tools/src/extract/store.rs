@@ -356,6 +356,10 @@ impl Store {
                     .map_err(io_error("name", &path))?,
             }
         }
+        // An earlier boot may have had another kernel than the one that runs here.
+        if let Some(release) = &self.meta.release {
+            self.notes.machine.release.clone_from(release);
+        }
         let notes = serde_json::to_string_pretty(&self.notes).expect("numbers and text");
         let begins = self
             .streams

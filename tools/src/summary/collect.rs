@@ -1,15 +1,16 @@
 //! One pass over the events of a trace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use bootbuf::abi::STREAM_CPU;
 use markers::decode::Kind;
 
 use super::processes::{self, Processes};
 use super::spans::{self, Slowest, Span, Stage};
-use super::{Aggregation, Pid1, Stream, Summary};
+use super::{Aggregation, End, Pid1, Stream, Summary};
 use crate::aggregate::tables;
 use crate::extract::check::LeftOut;
+use crate::styles::Styles;
 use crate::trace::layout;
 use crate::trace::meta::Meta;
 use crate::trace::open::{OpenSpans, Place};
@@ -27,16 +28,31 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
     let mut pass = Pass::new(&trace.meta, top);
     let mut events = trace.events();
     let mut counts: Vec<u64> = Vec::new();
+    let mut last = VecDeque::new();
     while let Some(event) = events.next_event() {
         if counts.len() <= event.stream {
             counts.resize(event.stream + 1, 0);
         }
         counts[event.stream] += 1;
         pass.event(&event);
+        // How a boot came to die is what one wants to know first of it.
+        if trace.meta.previous && top != 0 {
+            if last.len() == top {
+                last.pop_front();
+            }
+            last.push_back(line(&event, &trace.meta));
+        }
     }
     let mut summary = pass.finish();
     summary.boot_id = tsdl::uuid(&trace.meta.boot_id.unwrap_or_default());
     summary.machine = trace.notes.machine.clone();
+    summary.previous = trace.meta.previous;
+    summary.end = trace.meta.end.as_ref().map(|end| End {
+        how: if end.panic { "panic" } else { "shutdown" },
+        text: end.text.clone(),
+        ns: trace.meta.clock.ns(end.reading),
+    });
+    summary.last_events = last.into();
     for packets in trace.notes.left_out.values() {
         packets
             .values()
@@ -80,6 +96,13 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
         .map(ToString::to_string)
         .collect();
     summary
+}
+
+fn line(event: &Event<'_>, meta: &Meta) -> String {
+    let mut line = Vec::new();
+    // Writing to memory does not fail.
+    let _ = text::write(&mut line, event, &meta.clock, &Styles::default());
+    String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
 struct Pass<'a> {

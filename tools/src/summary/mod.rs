@@ -52,10 +52,27 @@ pub struct Summary {
     pub processes: Vec<Process>,
     /// What aggregations kept; `bootmark view` shows it.
     pub aggregations: Vec<Aggregation>,
+    /// Whether it was taken from memory by the boot after it.
+    pub previous: bool,
+    /// How the boot ended; none while it runs, and when it ended without a word.
+    pub end: Option<End>,
+    /// With `previous`: the last events, each as `bootmark view` shows it.
+    pub last_events: Vec<String>,
     /// Streams, in the order of their first event.
     pub streams: Vec<Stream>,
     /// Damage of the files.
     pub damage: Vec<String>,
+}
+
+/// The kernel's last words.
+#[derive(Clone, Debug, Serialize)]
+pub struct End {
+    /// `panic` or `shutdown`.
+    pub how: &'static str,
+    /// The panic's message, or `restart`, `halt`, `power off`.
+    pub text: String,
+    /// When.
+    pub ns: i64,
 }
 
 /// PID 1.

@@ -31,6 +31,7 @@ pub fn write(
     if summary.events == 0 && summary.aggregations.is_empty() {
         return nothing(out);
     }
+    last_events(out, summary, styles)?;
     pid1(out, summary, styles)?;
     spans(out, "Slowest spans", &summary.slowest_spans, styles)?;
     if summary.initcalls != 0 {
@@ -111,8 +112,45 @@ fn head(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<
             Seconds(last)
         )?;
     }
+    ending(out, summary, styles)?;
     if let Some(ns) = summary.pid1.exec_ns.or(summary.pid1.first_event_ns) {
         writeln!(out, "  {name}time to PID 1   {} s{name:#}", Seconds(ns))?;
+    }
+    Ok(())
+}
+
+/// How the boot ended. That one which still runs has not ended goes without saying.
+fn ending(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+    let bad = styles.bad;
+    match &summary.end {
+        Some(end) if end.how == "panic" => writeln!(
+            out,
+            "  ended      {bad}without shutdown{bad:#}, by a panic at {} s: {}",
+            Seconds(end.ns),
+            Printable(end.text.as_bytes())
+        ),
+        Some(end) => writeln!(
+            out,
+            "  ended      by a shutdown ({}) at {} s",
+            Printable(end.text.as_bytes()),
+            Seconds(end.ns)
+        ),
+        None if summary.previous => writeln!(
+            out,
+            "  ended      {bad}without shutdown{bad:#} and without a word: reset, or hung until then"
+        ),
+        None => Ok(()),
+    }
+}
+
+fn last_events(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+    let name = styles.name;
+    if summary.last_events.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{name}Last events{name:#}")?;
+    for line in &summary.last_events {
+        writeln!(out, "  {line}")?;
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use bootbuf::abi::{RECORD_ALIGN, RECORD_HEADER, STREAM_META};
+use bootbuf::abi::{
+    KERNEL_PANICS, KERNEL_RUNS, KERNEL_STOPS, PACKET_PREVIOUS, RECORD_ALIGN, RECORD_HEADER,
+    STREAM_META,
+};
 use bootbuf::reader::{self, Item, Packet, Record};
 use markers::decode::{DescriptorError, Kind};
 
@@ -35,6 +38,17 @@ pub struct Process {
     pub path: String,
     /// Wait status and reading of the trace clock at its end.
     pub exit: Option<(u32, u64)>,
+}
+
+/// How a boot ended, as the kernel said itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Whether it panicked; else it was stopped.
+    pub panic: bool,
+    /// The panic's message, or what the stop was for.
+    pub text: String,
+    /// Reading of the trace clock.
+    pub reading: u64,
 }
 
 /// Something in the meta stream that could not be used.
@@ -78,6 +92,12 @@ pub struct Meta {
     pub slots: BTreeMap<u32, String>,
     /// Processes in the order of their first chunk.
     pub processes: Vec<Process>,
+    /// Release of the kernel that wrote the trace, when it says so.
+    pub release: Option<String>,
+    /// Whether the trace was taken from memory by the boot after it.
+    pub previous: bool,
+    /// How the boot ended; the last word counts.
+    pub end: Option<End>,
     /// What could not be used.
     pub errors: Vec<MetaError>,
     seen: HashSet<Vec<u8>>,
@@ -89,6 +109,7 @@ impl Meta {
     pub fn add(&mut self, packet: &Packet<'_>) -> Vec<u8> {
         debug_assert_eq!(packet.header().stream_id, STREAM_META);
         self.boot_id.get_or_insert(packet.header().uuid);
+        self.previous |= packet.header().flags & PACKET_PREVIOUS != 0;
         let mut fresh = Vec::new();
         for item in packet.records() {
             match item {
@@ -178,6 +199,17 @@ impl Meta {
             reader::Meta::Slot { slot, text: octets } => {
                 self.slots.insert(slot.slot, text(octets));
             }
+            reader::Meta::Kernel { kernel, text: word } => match kernel.state {
+                KERNEL_RUNS => self.release = Some(text(word)),
+                KERNEL_STOPS | KERNEL_PANICS => {
+                    self.end = Some(End {
+                        panic: kernel.state == KERNEL_PANICS,
+                        text: text(word),
+                        reading: record.timestamp,
+                    });
+                }
+                _ => {}
+            },
             // A newer kernel's: nothing here depends on it.
             reader::Meta::Unknown { .. } => {}
         }

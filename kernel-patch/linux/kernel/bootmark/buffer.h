@@ -4,7 +4,8 @@
  *
  * Lock order, outermost first:
  *
- *   bootbuf_reader.lock	one reader's position and bounce buffer
+ *   bootbuf_reader.lock	one reader's position and bounce buffer; in previous.c
+ *				bootbuf_previous.lock
  *   mmap_lock			of the process that owns a window
  *   bootbuf_mm.lock		slots of a window and every change of its ptes
  *   i_mmap_rwsem, ptl		taken by the mm functions that we call
@@ -326,6 +327,51 @@ void bootbuf_seal_locked(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 u32 bootbuf_chain_end(const void *data, u32 size, u32 from);
 u32 bootbuf_kernel_pages(void);
 void bootbuf_wake(void);
+
+/* recover.c */
+
+/**
+ * struct bootbuf_left_chunk - a chunk in what the last boot left
+ * @page: its first data page
+ * @npages: length
+ */
+struct bootbuf_left_chunk {
+	u32	page;
+	u32	npages;
+};
+
+/**
+ * struct bootbuf_left - what the last boot left; there is one, called bootbuf_left
+ * @base: where it is, NULL when there is nothing
+ * @head: a checked copy of its head
+ * @chunks: what it holds in the order of reading, the meta stream first
+ * @nr: how many
+ * @nr_meta: how many of them are of the meta stream
+ * @end: reading of its clock when it ended, 0 when that is not known
+ *
+ * After start-up the one reader that previous.c allows looks at it.
+ */
+struct bootbuf_left {
+	void				*base;
+	struct bootbuf_pool		head;
+	struct bootbuf_left_chunk	*chunks;
+	u32				nr;
+	u32				nr_meta;
+	u64				end;
+};
+
+extern struct bootbuf_left bootbuf_left;
+
+u64 __init bootbuf_left_find(u64 room);
+void __init bootbuf_left_init(void);
+void bootbuf_left_packet(u32 index, void *buf);
+void bootbuf_left_release(void);
+
+/* previous.c */
+int bootbuf_previous_open(void);
+
+/* reader.c */
+void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size);
 
 /* owner.c */
 void bootbuf_user_put(struct bootbuf_user *user);

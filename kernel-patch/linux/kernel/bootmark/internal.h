@@ -2,7 +2,7 @@
 /*
  * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
  * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, window.c,
- * reader.c, meta.c, kwrite.c, events*.c).
+ * reader.c, meta.c, recover.c, previous.c, kwrite.c, events*.c).
  */
 #ifndef _KERNEL_BOOTMARK_INTERNAL_H
 #define _KERNEL_BOOTMARK_INTERNAL_H

@@ -166,6 +166,9 @@ bool bootbuf_kwrite_begin(struct bootbuf_krec *krec, u32 id, u32 payload)
 
 lost:
 	this_cpu_inc(bootbuf_cpus.lost);
+	/* Where the next boot finds it; no other CPU writes there before the seal. */
+	if (READ_ONCE(cpu->cur))
+		WRITE_ONCE(bootbuf_chunk_header(cpu->cur)->discarded, cpu->lost);
 	bootbuf_kwrite_leave(cpu);
 	return false;
 }

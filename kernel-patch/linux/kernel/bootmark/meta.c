@@ -8,9 +8,13 @@
 
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/notifier.h>
+#include <linux/panic_notifier.h>
 #include <linux/printk.h>
+#include <linux/reboot.h>
 #include <linux/string.h>
 #include <linux/timekeeping.h>
+#include <linux/utsname.h>
 #ifdef CONFIG_X86_TSC
 #include <asm/cpufeature.h>
 #include <asm/tsc.h>
@@ -186,6 +190,26 @@ static void bootbuf_meta_append(u32 id, const void *head, size_t head_len,
 	WRITE_ONCE(chunk->used, ALIGN(chunk->used + len, BOOTBUF_RECORD_ALIGN));
 }
 
+/* -ENOSPC: there is no room any more. */
+static int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const void *tail,
+			    size_t tail_len)
+{
+	size_t len = BOOTBUF_RECORD_HEADER + head_len + tail_len;
+
+	lockdep_assert_held(&bootbuf_meta_lock);
+
+	if ((!bootbuf_meta_cur ||
+	     bootbuf_meta_cur->used + len > bootbuf_chunk_size(bootbuf_meta_cur)) &&
+	    bootbuf_meta_extend()) {
+		bootbuf_meta_nr_lost++;
+		if (bootbuf_meta_cur)
+			bootbuf_chunk_header(bootbuf_meta_cur)->discarded = bootbuf_meta_nr_lost;
+		return -ENOSPC;
+	}
+	bootbuf_meta_append(id, head, head_len, tail, tail_len);
+	return 0;
+}
+
 /**
  * bootbuf_meta_write - append a record to the meta stream
  * @id: enum bootbuf_meta
@@ -203,29 +227,16 @@ int bootbuf_meta_write(u32 id, const void *head, size_t head_len, const void *ta
 		       size_t tail_len)
 {
 	unsigned long flags;
-	size_t len;
-	int err = 0;
+	int err;
 
 	if (!bootbuf.head)
 		return -ENODEV;
-	if (head_len > BOOTBUF_MAX_RECORD || tail_len > BOOTBUF_MAX_RECORD)
-		return -ENOSPC;
-	len = BOOTBUF_RECORD_HEADER + head_len + tail_len;
-	if (len > BOOTBUF_MAX_RECORD)
+	if (head_len > BOOTBUF_MAX_RECORD || tail_len > BOOTBUF_MAX_RECORD ||
+	    BOOTBUF_RECORD_HEADER + head_len + tail_len > BOOTBUF_MAX_RECORD)
 		return -ENOSPC;
 
 	raw_spin_lock_irqsave(&bootbuf_meta_lock, flags);
-	if (!bootbuf_meta_cur ||
-	    bootbuf_meta_cur->used + len > bootbuf_chunk_size(bootbuf_meta_cur))
-		err = bootbuf_meta_extend();
-	if (err) {
-		bootbuf_meta_nr_lost++;
-		if (bootbuf_meta_cur)
-			bootbuf_chunk_header(bootbuf_meta_cur)->discarded = bootbuf_meta_nr_lost;
-		err = -ENOSPC;
-	} else {
-		bootbuf_meta_append(id, head, head_len, tail, tail_len);
-	}
+	err = bootbuf_meta_put(id, head, head_len, tail, tail_len);
 	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
 
 	if (err)
@@ -295,12 +306,64 @@ u64 bootbuf_meta_lost(void)
 	return READ_ONCE(bootbuf_meta_nr_lost);
 }
 
+/* ---- The kernel's own start and end --------------------------------------------- */
+
+#define BOOTBUF_KERNEL_TEXT_MAX	256
+
+static size_t bootbuf_kernel_record(struct bootbuf_meta_kernel *record,
+				    enum bootbuf_kernel state, const char *text)
+{
+	record->state = state;
+	record->text_len = min_t(size_t, strlen(text), BOOTBUF_KERNEL_TEXT_MAX);
+	record->reserved = 0;
+	return record->text_len;
+}
+
+static int bootbuf_kernel_stops(struct notifier_block *nb, unsigned long event, void *unused)
+{
+	const char *text = event == SYS_RESTART ? "restart" :
+			   event == SYS_HALT ? "halt" : "power off";
+	struct bootbuf_meta_kernel record;
+	size_t len = bootbuf_kernel_record(&record, BOOTBUF_KERNEL_STOPS, text);
+
+	bootbuf_meta_write(BOOTBUF_META_KERNEL, &record, sizeof(record), text, len);
+	return NOTIFY_DONE;
+}
+
+/*
+ * The other CPUs are stopped, perhaps with our locks: what is not to be had at once
+ * is done without.
+ */
+static int bootbuf_kernel_panics(struct notifier_block *nb, unsigned long event, void *text)
+{
+	struct bootbuf_meta_kernel record;
+	size_t len = bootbuf_kernel_record(&record, BOOTBUF_KERNEL_PANICS, text);
+	unsigned long flags;
+
+	if (!raw_spin_trylock_irqsave(&bootbuf_meta_lock, flags))
+		return NOTIFY_DONE;
+	if (!raw_spin_is_locked(&bootbuf.lock))
+		bootbuf_meta_put(BOOTBUF_META_KERNEL, &record, sizeof(record), text, len);
+	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block bootbuf_reboot_nb = { .notifier_call = bootbuf_kernel_stops };
+static struct notifier_block bootbuf_panic_nb = { .notifier_call = bootbuf_kernel_panics };
+
 /**
- * bootbuf_meta_init - decide on the clock and write the first record
+ * bootbuf_meta_init - decide on the clock and write the first records
  */
 void __init bootbuf_meta_init(void)
 {
+	const char *release = init_utsname()->release;
+	struct bootbuf_meta_kernel record;
+	size_t len = bootbuf_kernel_record(&record, BOOTBUF_KERNEL_RUNS, release);
+
 	bootbuf_clock_tsc = bootbuf_tsc_usable();
 	bootbuf_meta_instance = atomic64_inc_return(&bootbuf.instances);
+	bootbuf_meta_write(BOOTBUF_META_KERNEL, &record, sizeof(record), release, len);
 	bootbuf_clock_note();
+	register_reboot_notifier(&bootbuf_reboot_nb);
+	atomic_notifier_chain_register(&panic_notifier_list, &bootbuf_panic_nb);
 }

@@ -4,8 +4,8 @@
  * chunks.  See Documentation/trace/bootbuf.rst.
  *
  * Everything that decoding needs lies in the pool itself: its head, a table of
- * packet headers with one entry a page, and the pages.  Pages that the last
- * boot left are not touched before they are used.
+ * packet headers with one entry a page, and the pages.  The next boot finds it
+ * by its head; until then what the last boot left stays where it is (recover.c).
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
@@ -32,6 +32,7 @@ struct bootbuf_state_of_pool bootbuf = {
 };
 
 static phys_addr_t bootbuf_phys __initdata;
+static u64 bootbuf_boot_nr __initdata;
 
 /* Runs while memblock still hands out memory, as reserve_mem= does. */
 static int __init bootbuf_setup(char *text)
@@ -66,7 +67,8 @@ static int __init bootbuf_setup(char *text)
 	}
 
 	size = PAGE_ALIGN(size);
-	bootbuf_phys = memblock_phys_alloc(size, PAGE_SIZE);
+	bootbuf_boot_nr = bootbuf_left_find(size < half ? half - size : 0);
+	bootbuf_phys = memblock_phys_alloc(size, BOOTBUF_POOL_ALIGN);
 	if (!bootbuf_phys) {
 		pr_err("bootbuf=%s: no free range of %llu octets; tracing is off\n",
 		       text, size);
@@ -93,7 +95,10 @@ static void __init bootbuf_head_init(void *base, unsigned long table_off,
 	head->data_off = data_off;
 	generate_random_uuid(head->boot_id);
 	strscpy_pad(head->release, init_utsname()->release);
+	head->boot_nr = bootbuf_boot_nr;
 	head->crc = crc32_le(~0, base, offsetof(struct bootbuf_pool, crc));
+	/* For the next boot, should bits of the first one have flipped. */
+	memcpy(base + BOOTBUF_POOL_COPY, head, sizeof(*head));
 }
 
 /*
@@ -147,6 +152,7 @@ void __init bootbuf_init(void)
 		memblock_free_late(bootbuf_phys, bootbuf.size);
 		return;
 	}
+	bootbuf_left_init();
 	bootbuf_meta_init();
 	bootbuf_kwrite_init();
 	pr_info("pool of %lu KiB at %pa, boot %pUb\n", bootbuf.size / 1024,

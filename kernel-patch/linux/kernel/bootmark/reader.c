@@ -58,11 +58,16 @@ struct bootbuf_reader {
 /* There is one reader that may free chunks; bit 0 says that it is there. */
 static unsigned long bootbuf_consumer;
 
-/*
- * Makes the header fit the copy.  What a writer claimed behind the content of a
- * sealed chunk it has claimed again in the next one.
+/**
+ * bootbuf_fit_header - make a packet's header fit the copy of its chunk
+ * @header: as the table has it
+ * @buf: the copy
+ * @size: octets of the chunk
+ *
+ * What a writer claimed behind the content of a sealed chunk it has claimed again
+ * in the next one.
  */
-static void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size)
+void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size)
 {
 	u32 end = size;
 
@@ -425,7 +430,7 @@ free:
  *
  * Return: a file descriptor, or a negative errno: EPERM without CAP_PERFMON,
  * ENODEV without a pool, EBUSY when another reader may free chunks, ENODATA when
- * nothing of an earlier boot was kept.
+ * the boot before this one left nothing.
  */
 SYSCALL_DEFINE2(bootbuf_open, struct bootbuf_open_args __user *, uargs, size_t, size)
 {
@@ -447,9 +452,8 @@ SYSCALL_DEFINE2(bootbuf_open, struct bootbuf_open_args __user *, uargs, size_t, 
 		return -EINVAL;
 	if (!bootbuf_available())
 		return -ENODEV;
-	/* Buffers of an earlier boot are not looked for by this kernel. */
 	if (args.flags & BOOTBUF_OPEN_PREVIOUS)
-		return -ENODATA;
+		return args.flags & BOOTBUF_OPEN_PEEK ? -EINVAL : bootbuf_previous_open();
 
 	bootbuf_clock_note();
 	reader = bootbuf_reader_create(args.flags);

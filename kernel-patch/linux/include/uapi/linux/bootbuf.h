@@ -178,6 +178,7 @@ enum bootbuf_meta {
 	BOOTBUF_META_PROCESS	= 4,
 	BOOTBUF_META_EXIT	= 5,
 	BOOTBUF_META_SLOT	= 6,
+	BOOTBUF_META_KERNEL	= 7,
 };
 
 #define BOOTBUF_PATH_MAX	1024	/* longer paths keep their end */
@@ -268,6 +269,27 @@ struct bootbuf_meta_process {
 struct bootbuf_meta_exit {
 	__u32	pid;
 	__u32	exit_code;
+};
+
+enum bootbuf_kernel {
+	BOOTBUF_KERNEL_RUNS	= 1,	/* text: the kernel's release */
+	BOOTBUF_KERNEL_STOPS	= 2,	/* text: restart, halt or power off */
+	BOOTBUF_KERNEL_PANICS	= 3,	/* text: the panic's message */
+};
+
+/**
+ * struct bootbuf_meta_kernel - the kernel itself starts or ends
+ * @state: enum bootbuf_kernel
+ * @text_len: octets of the text that follows this structure, not terminated
+ * @reserved: zero
+ *
+ * RUNS is the stream's first record.  A boot without STOPS and PANICS ended by
+ * a reset or power cut, or its last words found no room.
+ */
+struct bootbuf_meta_kernel {
+	__u32	state;
+	__u16	text_len;
+	__u16	reserved;
 };
 
 /**
@@ -362,6 +384,12 @@ struct bootbuf_reserve_args {
  * for every open().  Without BOOTBUF_OPEN_PEEK: sealed chunks in the order of
  * their seals; one reader at a time, else EBUSY.  A chunk is freed by
  * BOOTBUF_IOC_ACK and by nothing else.
+ *
+ * With BOOTBUF_OPEN_PREVIOUS (not together with BOOTBUF_OPEN_PEEK): the meta
+ * stream of the boot before this one, then its packets, stream by stream, all
+ * with BOOTBUF_PACKET_PREVIOUS, then end of file; one reader at a time.  seal_seq
+ * counts them anew, from 1.  ENODATA: that boot left nothing, or it was freed:
+ * all of it is, once all was read and the last packet was acknowledged.
  */
 struct bootbuf_open_args {
 	__u64	flags;
@@ -375,7 +403,11 @@ struct bootbuf_open_args {
 /* ---- The pool in memory -------------------------------------------------------- */
 
 #define BOOTBUF_POOL_MAGIC	0x31465542544f4f42ull	/* "BOOTBUF1" */
-#define BOOTBUF_POOL_VERSION	1
+#define BOOTBUF_POOL_VERSION	2
+/* Pools start at multiples of this: where the next boot looks for them. */
+#define BOOTBUF_POOL_ALIGN	(1u << 20)
+/* Offset of a second copy of struct bootbuf_pool. */
+#define BOOTBUF_POOL_COPY	2048
 
 /**
  * struct bootbuf_pool - first octets of the pool's first page
@@ -389,6 +421,7 @@ struct bootbuf_open_args {
  * @data_off: offset of the first page that chunks are cut from
  * @boot_id: the trace's UUID
  * @release: kernel release, NUL-padded
+ * @boot_nr: number of the boot in a row of warm ones, from 1
  * @crc: crc32_le(~0) of the octets before it
  *
  * A chunk's length is packet_bits of its header, zero for pages in no chunk.
@@ -403,6 +436,7 @@ struct bootbuf_pool {
 	__u64	data_off;
 	__u8	boot_id[16];
 	char	release[64];
+	__u64	boot_nr;
 	__u32	crc;
 	__u32	reserved;
 };

@@ -24,6 +24,7 @@ TEST_F(bootbuf, arguments)
 	EXPECT_EQ(-EINVAL, reserve(0, BOOTBUF_MAX_RECORD + 1, 0, &base));
 	EXPECT_EQ(-EINVAL, open_reader(8));
 	EXPECT_EQ(-ENODATA, open_reader(BOOTBUF_OPEN_PREVIOUS));
+	EXPECT_EQ(-EINVAL, open_reader(BOOTBUF_OPEN_PREVIOUS | BOOTBUF_OPEN_PEEK));
 	EXPECT_EQ(-EBUSY, open_reader(0));
 	EXPECT_EQ(0, reserve(0, BOOTBUF_MAX_RECORD, 0, &base));
 	big.args.flags = 0;
