@@ -40,12 +40,13 @@ static const char * __init bootbuf_left_head(struct bootbuf_pool *head, const vo
 		memcpy(head, page + offset, sizeof(*head));
 		if (head->magic != BOOTBUF_POOL_MAGIC)
 			continue;
-		if (head->version != BOOTBUF_POOL_VERSION)
+		if (head->version != BOOTBUF_POOL_VERSION) {
 			why = "its layout is of another version";
-		else if (head->crc == crc32_le(~0, (u8 *)head, offsetof(struct bootbuf_pool, crc)))
+			continue;
+		}
+		if (head->crc == crc32_le(~0, (u8 *)head, offsetof(struct bootbuf_pool, crc)))
 			return NULL;
-		else
-			why = "its head is damaged";
+		why = "its head is damaged";
 	}
 	return why;
 }
@@ -224,10 +225,11 @@ static int __init bootbuf_left_compare(const void *a, const void *b)
 	const struct bootbuf_left_chunk *ca = a, *cb = b;
 	const struct bootbuf_packet *pa = bootbuf_left_entry(ca->page);
 	const struct bootbuf_packet *pb = bootbuf_left_entry(cb->page);
-	bool meta = pa->stream_id == BOOTBUF_STREAM_META;
+	bool meta_a = pa->stream_id == BOOTBUF_STREAM_META;
+	bool meta_b = pb->stream_id == BOOTBUF_STREAM_META;
 
-	if (meta != (pb->stream_id == BOOTBUF_STREAM_META))
-		return meta ? -1 : 1;
+	if (meta_a != meta_b)
+		return meta_a ? -1 : 1;
 	if (pa->stream_instance != pb->stream_instance)
 		return pa->stream_instance < pb->stream_instance ? -1 : 1;
 	if (pa->seq != pb->seq)
