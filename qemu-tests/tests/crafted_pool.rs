@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 const PAGE: usize = 4096;
 const POOL: usize = 1 << 20;
-const DATA: usize = 3 * PAGE;
+const DATA: usize = 9 * PAGE;
 const PAGES: usize = (POOL - DATA) / PAGE;
 const BOOT: [u8; 16] = *b"crafted by hand.";
 /// Event id of the one marker that the pools know.
@@ -207,6 +207,7 @@ fn of_several_pools_the_latest_is_read_and_damage_costs_what_it_hit() {
     let older = Pool::new(0x0c00_0000, 4);
     let mut huge = Pool::new(0x0d00_0000, 9);
     huge.head.size = 1 << 40;
+    huge.head.data_off = 1 << 36;
     huge.write_head();
     let mut senseless = Pool::new(0x0e00_0000, 9);
     senseless.head.data_off = senseless.head.table_off;
@@ -279,7 +280,9 @@ fn flipped_bits_crash_nothing() {
         let same = |at: usize, len: usize| pool.bytes[at..at + len] == clean.bytes[at..at + len];
         if same(entry, HEADER_SIZE) && same(data, PAGE) {
             whole += 1;
-            assert_eq!(found(&events, page), RECORDS, "page {page}");
+            // A flipped bit may have given another chunk this one's pid.
+            let found = found(&events, page);
+            assert!(found >= RECORDS, "page {page}: {found}");
         }
     }
     assert!(whole > PAGES / 3, "{whole}");
