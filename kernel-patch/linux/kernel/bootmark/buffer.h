@@ -63,7 +63,7 @@ struct pid;
 #define BOOTBUF_PAGES_KERNEL		4
 #define BOOTBUF_SMALL_POOL_PAGES	1024
 
-/* Emptied chunks that a thread keeps mapped: one to write, one to read. */
+/* Emptied chunks that a thread keeps mapped a stream: one to write, one to read. */
 #define BOOTBUF_IDLE_MAX		2
 
 /* ---- Chunks --------------------------------------------------------------- */
@@ -121,27 +121,28 @@ struct bootbuf_owner {
 #define BOOTBUF_OWNER_ANNOUNCED	0
 #define BOOTBUF_OWNER_EXITED	1
 
+/*
+ * A thread's streams.  What one was handed never goes to the other: the library
+ * keeps an address for each, perhaps an old one.
+ */
+enum bootbuf_kind {
+	BOOTBUF_RECORDS,
+	BOOTBUF_CELLS,		/* aggregations */
+	BOOTBUF_KINDS,
+};
+
 /**
- * struct bootbuf_task - a thread that writes; task_struct.bootbuf
- * @kref: by the task and its chunks
- * @owner: its process
- * @user: whose quota its next chunk counts against; only current changes it
- * @win: window of its mm, NULL before the first chunk and once the thread left
- *	that mm; written under bootbuf_mm.lock and bootbuf.lock
+ * struct bootbuf_writer - a thread's writing of one stream
  * @slots: its empty slots; bootbuf_mm.lock
  * @idle: its emptied chunks; bootbuf.lock
  * @nidle: their number; bootbuf.lock
  * @cur: its open chunk; only current changes it
- * @instance: number of its stream
+ * @instance: number of its stream, 0 before the first chunk
  * @seq: packets of the stream so far
  * @lost: events of the stream lost so far
  * @grants: chunks handed out, saturating
  */
-struct bootbuf_task {
-	struct kref		kref;
-	struct bootbuf_owner	*owner;
-	struct bootbuf_user	*user;
-	struct bootbuf_mm	*win;
+struct bootbuf_writer {
 	struct list_head	slots;
 	struct list_head	idle;
 	unsigned int		nidle;
@@ -153,11 +154,29 @@ struct bootbuf_task {
 };
 
 /**
+ * struct bootbuf_task - a thread that writes; task_struct.bootbuf
+ * @kref: by the task and its chunks
+ * @owner: its process
+ * @user: whose quota its next chunk counts against; only current changes it
+ * @win: window of its mm, NULL before the first chunk and once the thread left
+ *	that mm; written under bootbuf_mm.lock and bootbuf.lock
+ * @writers: its streams
+ */
+struct bootbuf_task {
+	struct kref		kref;
+	struct bootbuf_owner	*owner;
+	struct bootbuf_user	*user;
+	struct bootbuf_mm	*win;
+	struct bootbuf_writer	writers[BOOTBUF_KINDS];
+};
+
+/**
  * struct bootbuf_slot - room for one chunk in a window
- * @node: on bootbuf_task.slots or bootbuf_mm.slots while it is empty
+ * @node: on bootbuf_writer.slots or bootbuf_mm.slots while it is empty
  * @addr: address in the window's mm
  * @pgoff: the same as an offset in the window's file
  * @npages: size
+ * @kind: which of a thread's streams it serves
  * @heir: thread that may hold the address too: who called vfork(), whose thread-
  *	local memory the child wrote it to; NULL when there is none
  * @chunk: what is mapped there
@@ -167,6 +186,7 @@ struct bootbuf_slot {
 	unsigned long		addr;
 	pgoff_t			pgoff;
 	unsigned int		npages;
+	enum bootbuf_kind	kind;
 	struct pid		*heir;
 	struct bootbuf_chunk	*chunk;
 };
@@ -212,7 +232,7 @@ struct bootbuf_mm {
 /**
  * struct bootbuf_chunk - the kernel's record of a run of pages, one a page
  * @node: on one of the pool's lists, by @state
- * @idle: on bootbuf_task.idle or bootbuf_mm.idle when BOOTBUF_IDLE;
+ * @idle: on bootbuf_writer.idle or bootbuf_mm.idle when BOOTBUF_IDLE;
  *	on the CPU's list of retired chunks in CPU streams
  * @bt: thread that writes or wrote it
  * @user: whose quota it counts against
@@ -224,6 +244,7 @@ struct bootbuf_mm {
  * @dirty: pages that are not zero yet, while it is BOOTBUF_BUSY
  * @state: enum bootbuf_state
  * @class: enum bootbuf_class
+ * @kind: with @bt: enum bootbuf_kind
  */
 struct bootbuf_chunk {
 	struct list_head	node;
@@ -238,6 +259,7 @@ struct bootbuf_chunk {
 	u16			dirty;
 	u8			state;
 	u8			class;
+	u8			kind;
 };
 
 /* ---- The pool --------------------------------------------------------------- */
@@ -297,6 +319,13 @@ extern struct bootbuf_state_of_pool bootbuf;
 static inline u32 bootbuf_chunk_index(const struct bootbuf_chunk *chunk)
 {
 	return chunk - bootbuf.chunks;
+}
+
+/* The stream of a thread that a chunk with a thread belongs to. */
+static inline struct bootbuf_writer *
+bootbuf_chunk_writer(const struct bootbuf_chunk *chunk)
+{
+	return &chunk->bt->writers[chunk->kind];
 }
 
 static inline void *bootbuf_chunk_data(const struct bootbuf_chunk *chunk)
@@ -389,8 +418,7 @@ void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk);
 /* window.c */
 struct bootbuf_mm *bootbuf_window_get(struct mm_struct *mm);
 void bootbuf_window_put(struct bootbuf_mm *win);
-int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_task *bt,
-		       struct bootbuf_chunk *chunk);
+int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_chunk *chunk);
 void bootbuf_window_unmap(struct bootbuf_chunk *chunk);
 void bootbuf_window_leave(struct bootbuf_task *bt);
 

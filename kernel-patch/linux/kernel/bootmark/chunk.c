@@ -51,28 +51,32 @@ void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
 static bool bootbuf_chunk_wanted(struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_task *bt = chunk->bt;
+	struct bootbuf_writer *writer;
 
 	lockdep_assert_held(&bootbuf.lock);
 
 	/* Pairs with bootbuf_vm_close(), which takes the lock after the store. */
 	if (!bt || !chunk->win || !READ_ONCE(chunk->win->mm) || bt->win != chunk->win)
 		return false;
+	writer = bootbuf_chunk_writer(chunk);
 	/* A page is for threads that write next to nothing. */
-	if (chunk->npages < BOOTBUF_PAGES_SECOND && bt->grants > 1)
+	if (chunk->npages < BOOTBUF_PAGES_SECOND && writer->grants > 1)
 		return false;
-	return bt->nidle < BOOTBUF_IDLE_MAX;
+	return writer->nidle < BOOTBUF_IDLE_MAX;
 }
 
 static void bootbuf_chunk_keep(struct bootbuf_chunk *chunk)
 {
+	struct bootbuf_writer *writer = bootbuf_chunk_writer(chunk);
+
 	lockdep_assert_held(&bootbuf.lock);
 
 	memset(bootbuf_chunk_header(chunk), 0, sizeof(struct bootbuf_packet));
 	chunk->gen++;
 	chunk->state = BOOTBUF_IDLE;
 	list_add_tail(&chunk->node, &bootbuf.idle);
-	list_add_tail(&chunk->idle, &chunk->bt->idle);
-	chunk->bt->nidle++;
+	list_add_tail(&chunk->idle, &writer->idle);
+	writer->nidle++;
 }
 
 /**
@@ -122,7 +126,7 @@ static bool bootbuf_idle_reclaim(void)
 	if (chunk) {
 		/* A thread that left its window counts its idle chunks no more. */
 		if (chunk->bt->win == chunk->win)
-			chunk->bt->nidle--;
+			bootbuf_chunk_writer(chunk)->nidle--;
 		bootbuf_idle_remove(chunk);
 	}
 	raw_spin_unlock_irq(&bootbuf.lock);
@@ -133,15 +137,17 @@ static bool bootbuf_idle_reclaim(void)
 }
 
 /* An emptied chunk that is mapped here: the thread's own, or one of a dead thread. */
-static struct bootbuf_chunk *bootbuf_take_idle(struct bootbuf_task *bt)
+static struct bootbuf_chunk *bootbuf_take_idle(struct bootbuf_task *bt,
+					       enum bootbuf_kind kind)
 {
+	struct bootbuf_writer *writer = &bt->writers[kind];
 	struct bootbuf_task *old = NULL;
 	struct bootbuf_chunk *chunk;
 
 	raw_spin_lock_irq(&bootbuf.lock);
-	chunk = list_first_entry_or_null(&bt->idle, struct bootbuf_chunk, idle);
+	chunk = list_first_entry_or_null(&writer->idle, struct bootbuf_chunk, idle);
 	if (chunk) {
-		bt->nidle--;
+		writer->nidle--;
 		bootbuf_idle_remove(chunk);
 		goto out;
 	}
@@ -150,7 +156,7 @@ static struct bootbuf_chunk *bootbuf_take_idle(struct bootbuf_task *bt)
 	list_for_each_entry(chunk, &bt->win->idle, idle) {
 		/* What a child of vfork() left may be known to another thread. */
 		if (chunk->bt->owner != bt->owner || chunk->user != bt->user ||
-		    chunk->slot->heir)
+		    chunk->kind != kind || chunk->slot->heir)
 			continue;
 		bootbuf_idle_remove(chunk);
 		old = chunk->bt;
@@ -166,15 +172,15 @@ out:
 	return chunk;
 }
 
-/* How long the thread's next chunk should be, in pages. */
-static u32 bootbuf_plan(struct bootbuf_task *bt)
+/* How long the next chunk of a stream should be, in pages. */
+static u32 bootbuf_plan(const struct bootbuf_writer *writer)
 {
 	u32 npages = BOOTBUF_PAGES_MOST;
 
 	lockdep_assert_held(&bootbuf.lock);
 
-	if (bt->grants < 2)
-		npages = bt->grants ? BOOTBUF_PAGES_SECOND : BOOTBUF_PAGES_FIRST;
+	if (writer->grants < 2)
+		npages = writer->grants ? BOOTBUF_PAGES_SECOND : BOOTBUF_PAGES_FIRST;
 	/* The fuller the pool, the smaller the portions; 1/4 of it is pinned. */
 	if (bootbuf.nr_free < bootbuf.npages / 2)
 		npages = min(npages, BOOTBUF_PAGES_SECOND);
@@ -183,20 +189,22 @@ static u32 bootbuf_plan(struct bootbuf_task *bt)
 	return npages;
 }
 
-static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt)
+static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt,
+					      enum bootbuf_kind kind)
 {
 	struct bootbuf_chunk *chunk;
 	u32 npages;
 
 	do {
 		raw_spin_lock_irq(&bootbuf.lock);
-		npages = bootbuf_plan(bt);
+		npages = bootbuf_plan(&bt->writers[kind]);
 		do {
 			chunk = bootbuf_pool_take(bt->owner->class, bt, npages);
 			npages /= 2;
 		} while (IS_ERR(chunk) && npages);
 		if (!IS_ERR(chunk)) {
 			chunk->bt = bt;
+			chunk->kind = kind;
 			chunk->user = bt->user;
 			kref_get(&bt->kref);
 			kref_get(&bt->user->kref);
@@ -212,9 +220,10 @@ static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt)
 }
 
 /* A zeroed chunk that is mapped into the current process and on no list. */
-static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt)
+static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt,
+					  enum bootbuf_kind kind)
 {
-	struct bootbuf_chunk *chunk = bootbuf_take_idle(bt);
+	struct bootbuf_chunk *chunk = bootbuf_take_idle(bt, kind);
 	struct bootbuf_mm *win;
 	int err;
 
@@ -230,16 +239,21 @@ static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt)
 		bt->win = win;
 		raw_spin_unlock_irq(&bootbuf.lock);
 	}
-	chunk = bootbuf_take_new(bt);
+	chunk = bootbuf_take_new(bt, kind);
 	if (IS_ERR(chunk))
 		return chunk;
-	err = bootbuf_window_map(bt->win, bt, chunk);
+	err = bootbuf_window_map(bt->win, chunk);
 	if (err) {
 		bootbuf_chunk_free(chunk);
 		return ERR_PTR(err);
 	}
 	return chunk;
 }
+
+static const enum bootbuf_stream bootbuf_stream_of[BOOTBUF_KINDS] = {
+	[BOOTBUF_RECORDS]	= BOOTBUF_STREAM_THREAD,
+	[BOOTBUF_CELLS]		= BOOTBUF_STREAM_AGGREGATE,
+};
 
 static void bootbuf_header_names(struct bootbuf_packet *header)
 {
@@ -251,8 +265,9 @@ static void bootbuf_header_names(struct bootbuf_packet *header)
 	strscpy_pad(header->comm, current->comm);
 }
 
-static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chunk)
+static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 {
+	struct bootbuf_writer *writer = bootbuf_chunk_writer(chunk);
 	struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
 	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
 	u32 size = bootbuf_chunk_size(chunk);
@@ -271,24 +286,27 @@ static void bootbuf_hand_out(struct bootbuf_task *bt, struct bootbuf_chunk *chun
 	smp_store_release(&ctl->limit,
 			  bootbuf_clock_id() == BOOTBUF_CLOCK_TSC ? size : 0);
 
+	if (!writer->instance)
+		writer->instance = atomic64_inc_return(&bootbuf.instances);
 	raw_spin_lock_irq(&bootbuf.lock);
-	bootbuf_header_open(chunk, BOOTBUF_STREAM_THREAD, bt->instance, bt->seq++);
+	bootbuf_header_open(chunk, bootbuf_stream_of[chunk->kind], writer->instance,
+			    writer->seq++);
 	bootbuf_header_names(header);
-	header->discarded = bt->lost;
+	header->discarded = writer->lost;
 	raw_spin_unlock_irq(&bootbuf.lock);
 
-	if (bt->grants < 2)
-		bt->grants++;
-	bt->cur = chunk;
+	if (writer->grants < 2)
+		writer->grants++;
+	writer->cur = chunk;
 }
 
 /* Both counts come from the process. */
-static void bootbuf_count_lost(struct bootbuf_task *bt, u64 lost)
+static void bootbuf_count_lost(struct bootbuf_writer *writer, u64 lost)
 {
 	if (!lost)
 		return;
 	lost = min_t(u64, lost, U32_MAX);
-	WRITE_ONCE(bt->lost, bt->lost + lost);
+	WRITE_ONCE(writer->lost, writer->lost + lost);
 	atomic64_add(lost, &bootbuf.lost);
 }
 
@@ -306,10 +324,11 @@ static u32 bootbuf_content_hint(struct bootbuf_chunk *chunk, u32 pos)
 	return bootbuf_chain_end(bootbuf_chunk_data(chunk), size, pos);
 }
 
-/* Seals the current thread's open chunk. */
-static void bootbuf_seal(struct bootbuf_task *bt, struct bootbuf_chunk *chunk,
-			 enum bootbuf_seal seal, u32 exit_code)
+/* Seals an open chunk of the current thread. */
+static void bootbuf_seal(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
+			 u32 exit_code)
 {
+	struct bootbuf_writer *writer = bootbuf_chunk_writer(chunk);
 	struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
 	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
 	u32 content = bootbuf_content_hint(chunk, READ_ONCE(ctl->pos));
@@ -324,11 +343,11 @@ static void bootbuf_seal(struct bootbuf_task *bt, struct bootbuf_chunk *chunk,
 		WRITE_ONCE(*(u64 *)((void *)ctl + end), BOOTBUF_WORD_END);
 	WRITE_ONCE(ctl->limit, 0);
 	WRITE_ONCE(ctl->size, 0);
-	bootbuf_count_lost(bt, READ_ONCE(ctl->lost));
+	bootbuf_count_lost(writer, READ_ONCE(ctl->lost));
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	bootbuf_header_names(header);
-	header->discarded = bt->lost;
+	header->discarded = writer->lost;
 	header->exit_code = exit_code;
 	bootbuf_seal_locked(chunk, seal, content);
 	raw_spin_unlock_irq(&bootbuf.lock);
@@ -337,8 +356,11 @@ static void bootbuf_seal(struct bootbuf_task *bt, struct bootbuf_chunk *chunk,
 
 static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 {
+	enum bootbuf_kind kind = args->flags & BOOTBUF_RESERVE_AGGREGATE ?
+					BOOTBUF_CELLS : BOOTBUF_RECORDS;
 	struct bootbuf_task *bt = current->bootbuf;
 	struct bootbuf_chunk *cur, *next;
+	struct bootbuf_writer *writer;
 	int err;
 
 	if (!bt) {
@@ -350,23 +372,24 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 	err = bootbuf_task_check_user(bt);
 	if (err)
 		return err;
-	bootbuf_count_lost(bt, args->lost);
+	writer = &bt->writers[kind];
+	bootbuf_count_lost(writer, args->lost);
 
 	/* Another copy of the library in this process has asked before. */
-	cur = bt->cur;
+	cur = writer->cur;
 	if (cur && cur->slot->addr != args->chunk) {
 		args->base = cur->slot->addr;
 		return 0;
 	}
 
-	next = bootbuf_take(bt);
+	next = bootbuf_take(bt, kind);
 	if (IS_ERR(next))
 		return PTR_ERR(next);
 	/* Not before: without a next one the open chunk goes on counting. */
 	if (cur)
-		bootbuf_seal(bt, cur, BOOTBUF_SEAL_FULL, 0);
+		bootbuf_seal(cur, BOOTBUF_SEAL_FULL, 0);
 	bootbuf_announce(bt->owner);
-	bootbuf_hand_out(bt, next);
+	bootbuf_hand_out(next);
 	args->base = next->slot->addr;
 	return 0;
 }
@@ -395,7 +418,7 @@ SYSCALL_DEFINE2(bootbuf_reserve, struct bootbuf_reserve_args __user *, uargs,
 	err = copy_struct_from_user(&args, sizeof(args), uargs, size);
 	if (err)
 		return err;
-	if (args.flags || args.want > BOOTBUF_MAX_RECORD)
+	if (args.flags & ~(u64)BOOTBUF_RESERVE_AGGREGATE || args.want > BOOTBUF_MAX_RECORD)
 		return -EINVAL;
 
 	err = bootbuf_reserve_chunk(&args);
@@ -426,9 +449,14 @@ void bootbuf_mm_init(struct mm_struct *mm)
 
 static void bootbuf_leave(struct bootbuf_task *bt, enum bootbuf_seal seal, u32 code)
 {
-	if (bt->cur) {
-		bootbuf_seal(bt, bt->cur, seal, code);
-		bt->cur = NULL;
+	unsigned int i;
+
+	for (i = 0; i < BOOTBUF_KINDS; i++) {
+		struct bootbuf_writer *writer = &bt->writers[i];
+
+		if (writer->cur)
+			bootbuf_seal(writer->cur, seal, code);
+		writer->cur = NULL;
 	}
 	bootbuf_window_leave(bt);
 }
@@ -441,6 +469,7 @@ static void bootbuf_leave(struct bootbuf_task *bt, enum bootbuf_seal seal, u32 c
 void bootbuf_exec(void)
 {
 	struct bootbuf_task *bt = current->bootbuf;
+	unsigned int i;
 
 	/* Perhaps it was another thread that had a chunk. */
 	bootbuf_announce_exec();
@@ -448,7 +477,8 @@ void bootbuf_exec(void)
 		return;
 	bootbuf_leave(bt, BOOTBUF_SEAL_EXEC, 0);
 	/* The new program starts small again. */
-	bt->grants = 0;
+	for (i = 0; i < BOOTBUF_KINDS; i++)
+		bt->writers[i].grants = 0;
 }
 
 /**

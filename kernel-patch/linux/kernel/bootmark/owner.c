@@ -142,19 +142,21 @@ void bootbuf_user_put(struct bootbuf_user *user)
 struct bootbuf_task *bootbuf_task_create(void)
 {
 	struct bootbuf_task *bt = kzalloc(sizeof(*bt), GFP_KERNEL_ACCOUNT);
+	unsigned int i;
 
 	if (!bt)
 		return NULL;
 	kref_init(&bt->kref);
-	INIT_LIST_HEAD(&bt->slots);
-	INIT_LIST_HEAD(&bt->idle);
+	for (i = 0; i < BOOTBUF_KINDS; i++) {
+		INIT_LIST_HEAD(&bt->writers[i].slots);
+		INIT_LIST_HEAD(&bt->writers[i].idle);
+	}
 	bt->owner = bootbuf_owner_get();
 	bt->user = bootbuf_user_get(current_uid());
 	if (!bt->owner || !bt->user) {
 		bootbuf_task_put(bt);
 		return NULL;
 	}
-	bt->instance = atomic64_inc_return(&bootbuf.instances);
 	return bt;
 }
 

@@ -78,13 +78,19 @@ void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size
 	header->packet_bits = (u64)ALIGN(end, BOOTBUF_RECORD_ALIGN) * 8;
 }
 
-/* Copies what a writer may be writing to; the copy is what is looked at. */
+/*
+ * Copies what a writer may be writing to; the copy is what is looked at.  Torn
+ * records are found out by who reads it; the numbers of an aggregation are whole,
+ * because words are copied whole.
+ */
 static void bootbuf_copy_chunk(void *buf, const struct bootbuf_chunk *chunk, u32 size)
 {
-	/* Torn records are found out by who reads the copy. */
-	data_race(memcpy(buf + BOOTBUF_HEADER_SIZE,
-			 bootbuf_chunk_data(chunk) + BOOTBUF_HEADER_SIZE,
-			 size - BOOTBUF_HEADER_SIZE));
+	const u64 *from = bootbuf_chunk_data(chunk);
+	u64 *to = buf;
+	u32 i;
+
+	for (i = BOOTBUF_HEADER_SIZE / sizeof(u64); i < size / sizeof(u64); i++)
+		to[i] = READ_ONCE(from[i]);
 }
 
 static ssize_t bootbuf_copy_out(struct bootbuf_reader *reader, char __user *to,
@@ -203,10 +209,10 @@ static bool bootbuf_snapshot(struct bootbuf_reader *reader, const struct bootbuf
 
 	bootbuf_copy_chunk(reader->buf, peek->chunk, size);
 	open = header->seal == BOOTBUF_SEAL_OPEN;
-	if (open && header->stream_id == BOOTBUF_STREAM_THREAD)
-		header->discarded += min_t(u64, READ_ONCE(ctl->lost), U32_MAX);
-	else if (open)
+	if (open && header->stream_id == BOOTBUF_STREAM_CPU)
 		header->discarded = bootbuf_kwrite_lost(header->cpu);
+	else if (open)
+		header->discarded += min_t(u64, READ_ONCE(ctl->lost), U32_MAX);
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	valid = bootbuf_peek_valid(peek);

@@ -361,14 +361,16 @@ static void bootbuf_slot_bequeath(struct bootbuf_slot *slot)
 }
 
 static struct bootbuf_slot *bootbuf_slot_reuse(struct bootbuf_mm *win,
-					       struct list_head *slots, u32 npages)
+					       struct list_head *slots,
+					       const struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_slot *slot;
 
 	lockdep_assert_held(&win->lock);
 
 	list_for_each_entry(slot, slots, node) {
-		if (slot->npages == npages && bootbuf_slot_is_ours(slot)) {
+		if (slot->npages == chunk->npages && slot->kind == chunk->kind &&
+		    bootbuf_slot_is_ours(slot)) {
 			list_del_init(&slot->node);
 			return slot;
 		}
@@ -377,9 +379,11 @@ static struct bootbuf_slot *bootbuf_slot_reuse(struct bootbuf_mm *win,
 }
 
 /* NULL: the window must grow first. */
-static struct bootbuf_slot *bootbuf_slot_cut(struct bootbuf_mm *win, u32 npages)
+static struct bootbuf_slot *bootbuf_slot_cut(struct bootbuf_mm *win,
+					     const struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_slot *slot;
+	u32 npages = chunk->npages;
 	pgoff_t pgoff = round_up(win->next, npages);
 	unsigned int nr = win->nr_extents - 1;
 
@@ -397,6 +401,7 @@ static struct bootbuf_slot *bootbuf_slot_cut(struct bootbuf_mm *win, u32 npages)
 	INIT_LIST_HEAD(&slot->node);
 	slot->pgoff = pgoff;
 	slot->npages = npages;
+	slot->kind = chunk->kind;
 	slot->addr = win->extents[nr].addr +
 		     ((pgoff - win->extents[nr].pgoff) << PAGE_SHIFT);
 	if (xa_err(xa_store(&win->index, pgoff, slot, GFP_KERNEL_ACCOUNT))) {
@@ -409,15 +414,15 @@ static struct bootbuf_slot *bootbuf_slot_cut(struct bootbuf_mm *win, u32 npages)
 
 /* An empty slot of the thread's own, or one that belongs to nobody any more. */
 static struct bootbuf_slot *bootbuf_slot_get(struct bootbuf_mm *win,
-					     struct bootbuf_task *bt, u32 npages)
+					     const struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_slot *slot;
 
-	slot = bootbuf_slot_reuse(win, &bt->slots, npages);
+	slot = bootbuf_slot_reuse(win, &bootbuf_chunk_writer(chunk)->slots, chunk);
 	if (!slot)
-		slot = bootbuf_slot_reuse(win, &win->slots, npages);
+		slot = bootbuf_slot_reuse(win, &win->slots, chunk);
 	if (!slot)
-		slot = bootbuf_slot_cut(win, npages);
+		slot = bootbuf_slot_cut(win, chunk);
 	if (!IS_ERR_OR_NULL(slot))
 		bootbuf_slot_bequeath(slot);
 	return slot;
@@ -426,13 +431,11 @@ static struct bootbuf_slot *bootbuf_slot_get(struct bootbuf_mm *win,
 /**
  * bootbuf_window_map - map a chunk into the current process
  * @win: its window
- * @bt: the current thread
- * @chunk: the caller's alone, zero, mapped nowhere
+ * @chunk: the caller's alone, the current thread's, zero, mapped nowhere
  *
  * Return: 0 with @chunk's window and slot set, or a negative errno.
  */
-int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_task *bt,
-		       struct bootbuf_chunk *chunk)
+int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_chunk *chunk)
 {
 	struct vm_area_struct *vma;
 	struct bootbuf_slot *slot;
@@ -442,7 +445,7 @@ int bootbuf_window_map(struct bootbuf_mm *win, struct bootbuf_task *bt,
 again:
 	mmap_read_lock(current->mm);
 	mutex_lock(&win->lock);
-	slot = bootbuf_slot_get(win, bt, chunk->npages);
+	slot = bootbuf_slot_get(win, chunk);
 	seen = win->nr_extents;
 	if (IS_ERR_OR_NULL(slot)) {
 		mutex_unlock(&win->lock);
@@ -488,7 +491,7 @@ void bootbuf_window_unmap(struct bootbuf_chunk *chunk)
 		unmap_mapping_pages(win->mapping, slot->pgoff, slot->npages, true);
 	/* The address stays the thread's own until the thread has left. */
 	if (chunk->bt->win == win)
-		list_add(&slot->node, &chunk->bt->slots);
+		list_add(&slot->node, &bootbuf_chunk_writer(chunk)->slots);
 	else
 		list_add(&slot->node, &win->slots);
 	mutex_unlock(&win->lock);
@@ -507,15 +510,18 @@ void bootbuf_window_unmap(struct bootbuf_chunk *chunk)
 void bootbuf_window_leave(struct bootbuf_task *bt)
 {
 	struct bootbuf_mm *win = bt->win;
+	unsigned int i;
 
 	if (!win)
 		return;
 
 	mutex_lock(&win->lock);
-	list_splice_init(&bt->slots, &win->slots);
 	raw_spin_lock_irq(&bootbuf.lock);
-	list_splice_init(&bt->idle, &win->idle);
-	bt->nidle = 0;
+	for (i = 0; i < BOOTBUF_KINDS; i++) {
+		list_splice_init(&bt->writers[i].slots, &win->slots);
+		list_splice_init(&bt->writers[i].idle, &win->idle);
+		bt->writers[i].nidle = 0;
+	}
 	bt->win = NULL;
 	raw_spin_unlock_irq(&bootbuf.lock);
 	mutex_unlock(&win->lock);

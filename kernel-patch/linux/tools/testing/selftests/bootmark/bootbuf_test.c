@@ -16,7 +16,7 @@ TEST_F(bootbuf, arguments)
 	EXPECT_EQ(-1, syscall(__NR_bootmark_bootbuf_reserve, &big, sizeof(big)));
 	EXPECT_EQ(E2BIG, errno);
 	big.more = 0;
-	big.args.flags = 1;
+	big.args.flags = 2;
 	EXPECT_EQ(-1, syscall(__NR_bootmark_bootbuf_reserve, &big, sizeof(big)));
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(-1, syscall(__NR_bootmark_bootbuf_reserve, NULL, 32));
