@@ -66,6 +66,9 @@ pub const SEAL_RECOVERED: u8 = 4;
 /// Packet flag: from the earlier boot.
 pub const PACKET_PREVIOUS: u16 = 1;
 
+/// Hints in a chunk of aggregations.
+pub const CELL_HINTS: usize = 32;
+
 /// Header of a record; the payload follows.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -104,8 +107,9 @@ pub struct ChunkCtl {
     pub comm: [u8; 16],
     /// Ticks of the trace clock in a second, as known when the chunk was handed out.
     pub freq_hz: u64,
-    /// Zero.
-    pub reserved: [u64; 8],
+    /// In a chunk of aggregations the thread's own: where a cell may be found, in units of 8 octets;
+    /// 0 elsewhere.
+    pub hints: [u16; CELL_HINTS],
 }
 
 /// Header of a packet.

@@ -21,4 +21,5 @@ pub mod sys;
 pub mod writer;
 
 pub use writer::cell::{Change, aggregate};
-pub use writer::{Claim, Context, claim, claim_fast, claim_slow, context};
+pub use writer::context::{Context, context};
+pub use writer::{Claim, claim, claim_fast, claim_slow};

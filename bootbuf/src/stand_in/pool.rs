@@ -15,7 +15,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::Config;
 use crate::abi::{
-    CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MIN_CHUNK, PacketHeader, RECORD_ALIGN,
+    CELL_HINTS, CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MIN_CHUNK, PacketHeader, RECORD_ALIGN,
     RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, WORD_COMMITTED, WORD_END, WORD_LEN_SHIFT,
 };
 
@@ -274,7 +274,7 @@ impl Pool {
             reserved0: 0,
             comm: *b"stand-in\0\0\0\0\0\0\0\0",
             freq_hz: 1_000_000_000,
-            reserved: [0; 8],
+            hints: [0; CELL_HINTS],
         };
         // SAFETY: the chunk lies in the pool, and its thread is here, not writing.
         unsafe { self.ctl(&chunk).write(ctl) };

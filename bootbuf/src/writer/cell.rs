@@ -1,7 +1,7 @@
 //! Aggregations: numbers that a thread keeps in a chunk of its own instead of writing records.
 //!
-//! A cell is a record that goes on changing after it was committed. It is found by walking along the
-//! chunk's records, made by a claim like any other, and changed by single instructions: one thread
+//! A cell is a record that goes on changing after it was committed. It is found by a hint or by walking
+//! along the chunk's records, made by a claim like any other, and changed by single instructions: one thread
 //! writes a chunk, so none needs a `lock` prefix, and a signal handler that counts in the same cell
 //! between two of them finds and leaves whole numbers.
 //!
@@ -12,7 +12,7 @@
 //! it: who reads them adds up all cells of one key, in whatever chunks.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use zerocopy::transmute;
 
@@ -170,6 +170,22 @@ impl Sought {
     /// The values of the cell in the chunk, if it is there.
     fn find(&self, chunk: &Chunk<'_>) -> Option<*mut u64> {
         let room = chunk.room() as usize;
+        let hint = chunk.hint(self.hash());
+        let at = usize::from(hint.load(Ordering::Relaxed)) * 8;
+        if at >= HEADER_SIZE && at + padded(self.len) <= room {
+            // SAFETY: inside the chunk, and a multiple of 8, for all of the cell.
+            unsafe {
+                let record = chunk.start().add(at).cast::<u64>();
+                if load(record) == self.word && self.is_at(record) {
+                    return Some(record.add(1 + HEAD_WORDS));
+                }
+            }
+        }
+        self.walk(chunk, room, hint)
+    }
+
+    /// [`find`](Self::find) along the chain of words.
+    fn walk(&self, chunk: &Chunk<'_>, room: usize, hint: &AtomicU16) -> Option<*mut u64> {
         let mut at = HEADER_SIZE;
         // Ends: each turn moves `at` on by 16 at least.
         while at + RECORD_HEADER <= room {
@@ -185,12 +201,23 @@ impl Sought {
             // SAFETY: the record is of the cell's length and lies in the chunk, whose size is a multiple
             // of 8, with the octets that fill up its last word.
             if word == self.word && unsafe { self.is_at(record) } {
+                // A chunk has 2^13 units.
+                hint.store((at / 8) as u16, Ordering::Relaxed);
                 // SAFETY: as above.
                 return Some(unsafe { record.add(1 + HEAD_WORDS) });
             }
             at += padded(len);
         }
         None
+    }
+
+    /// Spreads cells over the hints.
+    fn hash(&self) -> usize {
+        let words = self.cell.iter().chain(&self.key[..self.key_words]);
+        let hash = words.fold(0_u64, |hash, word| {
+            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        (hash >> 48) as usize
     }
 
     /// Whether it is this cell; nobody changes these words once the record is committed.

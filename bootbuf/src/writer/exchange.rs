@@ -7,15 +7,15 @@
 
 use core::arch::x86_64::_rdtsc;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
 use super::thread::{NO_CHUNK, Stream, Writer};
 use super::{Claimed, exchange_word, fits_a_record, limit, padded, position, word};
 use crate::abi::{
-    CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs, WORD_COMMITTED,
-    WORD_LEN_SHIFT,
+    CELL_HINTS, CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs,
+    WORD_COMMITTED, WORD_LEN_SHIFT,
 };
 use crate::sys;
 
@@ -180,6 +180,15 @@ impl Chunk<'_> {
 
     fn base(&self) -> *mut ChunkCtl {
         self.start.cast()
+    }
+
+    /// The hint of this number; not to be written where [`room`](Self::room) is 0.
+    pub fn hint(&self, number: usize) -> &AtomicU16 {
+        // SAFETY: `start` points to a ChunkCtl, see `new`, and the number is made to fit.
+        unsafe {
+            let hints = (&raw mut (*self.base()).hints).cast::<u16>();
+            AtomicU16::from_ptr(hints.add(number % CELL_HINTS))
+        }
     }
 
     /// Where its octets are, as many as [`room`](Self::room) says.

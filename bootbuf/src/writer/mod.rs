@@ -25,11 +25,9 @@
 //! chunk: it either sees `limit` 0 and asks for its own, or ends a write that nobody reads.
 
 pub mod cell;
-mod context;
+pub mod context;
 mod exchange;
 mod thread;
-
-pub use context::{Context, context};
 
 use core::arch::asm;
 use core::arch::x86_64::_rdtsc;

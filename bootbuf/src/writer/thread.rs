@@ -9,7 +9,7 @@
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
-use crate::abi::{CLOCK_NONE, ChunkCtl, RESERVE_AGGREGATE};
+use crate::abi::{CELL_HINTS, CLOCK_NONE, ChunkCtl, RESERVE_AGGREGATE};
 
 /// A chunk in which nothing fits, so that the hot path needs no check for null. It is never
 /// written: everything that writes looks at `limit` and `size` first.
@@ -25,7 +25,7 @@ pub(super) static NO_CHUNK: ChunkCtl = ChunkCtl {
     reserved0: 0,
     comm: [0; 16],
     freq_hz: 0,
-    reserved: [0; 8],
+    hints: [0; CELL_HINTS],
 };
 
 /// A stream of a thread, each with its own chunks.

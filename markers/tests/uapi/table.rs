@@ -217,6 +217,7 @@ constants! {
     BOOTBUF_KERNEL_STOPS: bootbuf::abi::KERNEL_STOPS,
     BOOTBUF_KERNEL_PANICS: bootbuf::abi::KERNEL_PANICS,
     BOOTBUF_AGGREGATE_CELL: bootbuf::abi::AGGREGATE_CELL,
+    BOOTBUF_CELL_HINTS: bootbuf::abi::CELL_HINTS,
     BOOTBUF_CELL_KEY_MAX: bootbuf::abi::CELL_KEY_MAX,
     BOOTBUF_CELL_MAX_ACTIONS: bootbuf::abi::CELL_MAX_ACTIONS,
     BOOTBUF_HIST_BUCKETS: bootbuf::abi::HIST_BUCKETS,
@@ -233,7 +234,7 @@ structs! {
     marker_info: markers::abi::MarkerInfo { size, event_id, module_id, state, path_len, reserved; then desc, path }
     bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers, slots, flags }
     bootbuf_record: bootbuf::abi::RecordHeader { word, timestamp }
-    bootbuf_ctl: bootbuf::abi::ChunkCtl { pos, limit, size, clock, lost, pid, tid, uid, reserved0, comm, freq_hz, reserved }
+    bootbuf_ctl: bootbuf::abi::ChunkCtl { pos, limit, size, clock, lost, pid, tid, uid, reserved0, comm, freq_hz, hints }
     bootbuf_packet: bootbuf::abi::PacketHeader { magic, stream_id, uuid, stream_instance, ts_begin, ts_end, content_bits, packet_bits, seq, discarded, pid, tid, cpu, uid, comm, exit_code, seal, clock, flags, seal_seq }
     bootbuf_meta_clock: bootbuf::abi::MetaClock { clock, reserved, freq_hz, reading, boottime_ns, realtime_ns }
     bootbuf_meta_module: bootbuf::abi::MetaModule { module_id, first_event_id, markers, build_id_len, path_len, dev, ino, build_id, reserved }

@@ -67,6 +67,8 @@ enum bootbuf_clock {
 	BOOTBUF_CLOCK_BOOTTIME	= 2,	/* nanoseconds of CLOCK_BOOTTIME */
 };
 
+#define BOOTBUF_CELL_HINTS		32
+
 /**
  * struct bootbuf_ctl - the first octets of a chunk while it is mapped
  * @pos: offset from the chunk's start of the first octet not known to be
@@ -83,7 +85,8 @@ enum bootbuf_clock {
  * @reserved0: zero
  * @comm: the thread's name, NUL-padded; follows prctl(2)
  * @freq_hz: ticks of the trace clock in a second, as known at the hand-out
- * @reserved: zero
+ * @hints: in a chunk of aggregations the thread's own: where a cell may be found,
+ *	in units of 8 octets; 0 elsewhere
  */
 struct bootbuf_ctl {
 	__u32	pos;
@@ -97,7 +100,7 @@ struct bootbuf_ctl {
 	__u32	reserved0;
 	char	comm[16];
 	__u64	freq_hz;
-	__u64	reserved[8];
+	__u16	hints[BOOTBUF_CELL_HINTS];
 };
 
 /* ---- Packets -------------------------------------------------------------- */
