@@ -274,7 +274,7 @@ pub struct MarkerInfo {
     pub event_id: u32,
     /// The module that holds it, 0 for the kernel.
     pub module_id: u32,
-    /// The state word that mapped copies hold.
+    /// The state word that mapped copies hold in processes that no rule singles out.
     pub state: u32,
     /// Octets of the path.
     pub path_len: u32,

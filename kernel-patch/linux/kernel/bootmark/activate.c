@@ -165,7 +165,7 @@ static bool vma_is_candidate(const struct vm_area_struct *vma)
 
 /* Writes the words of the new mapping; true when that is to be done again. */
 static bool sync_mapping(struct bootmark_module *module, unsigned long addr,
-			 unsigned long len)
+			 unsigned long len, unsigned int round)
 {
 	VMA_ITERATOR(vmi, current->mm, addr);
 	struct mm_struct *mm = current->mm;
@@ -194,7 +194,7 @@ static bool sync_mapping(struct bootmark_module *module, unsigned long addr,
 			sync_vma(vma, module, &view);
 	}
 	mmap_read_unlock(mm);
-	again = bootmark_view_is_outdated(&view);
+	again = bootmark_view_is_outdated(&view, round);
 out:
 	bootmark_view_close(&view);
 	return again;
@@ -216,6 +216,7 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 {
 	struct mm_struct *mm = current->mm;
 	struct bootmark_module *module;
+	unsigned int round = 0;
 
 	if (!(prot & PROT_WRITE) || (flags & MAP_TYPE) != MAP_PRIVATE)
 		return;
@@ -232,7 +233,7 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 		return;
 
 	module = bootmark_discover(file);
-	while (module && sync_mapping(module, addr, len))
+	while (module && sync_mapping(module, addr, len, round++))
 		cond_resched();
 }
 
@@ -339,6 +340,7 @@ static int write_words(struct bootmark_view *view)
 static int sync_mm(struct mm_struct *mm, struct task_struct *task)
 {
 	struct bootmark_view view;
+	unsigned int round = 0;
 	u32 generation;
 	bool again;
 	int ret;
@@ -354,7 +356,7 @@ static int sync_mm(struct mm_struct *mm, struct task_struct *task)
 		}
 		if (!ret)
 			ret = write_words(&view);
-		again = !ret && bootmark_view_is_outdated(&view);
+		again = !ret && bootmark_view_is_outdated(&view, round++);
 		generation = view.generation;
 		bootmark_view_close(&view);
 	} while (again);

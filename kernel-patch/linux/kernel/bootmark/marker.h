@@ -386,7 +386,8 @@ int bootmark_view_want(struct bootmark_view *view,
 void bootmark_view_fill(struct bootmark_view *view);
 const u32 *bootmark_view_states(struct bootmark_view *view,
 				const struct bootmark_module *module);
-bool bootmark_view_is_outdated(const struct bootmark_view *view);
+bool bootmark_view_is_outdated(const struct bootmark_view *view,
+			       unsigned int round);
 void bootmark_view_close(struct bootmark_view *view);
 
 /* ---- Activation (activate.c) --------------------------------------------------- */

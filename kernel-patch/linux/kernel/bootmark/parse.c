@@ -364,8 +364,12 @@ size_t bootmark_rule_first(const char *text, size_t len)
 			pos = end;
 			continue;
 		}
-		if (c == '{' && brace == len)
+		if (c == '{') {
+			/* Braces are not nested: the first one did not end. */
+			if (brace < len && inner < len)
+				return inner;
 			brace = pos;
+		}
 		if (c == '}') {
 			brace = len;
 			inner = len;

@@ -156,20 +156,26 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
 	return entry ? entry->states : NULL;
 }
 
+/* Who changes its user more often than this meanwhile does so on purpose. */
+#define MAX_ROUNDS	16
+
 /**
  * bootmark_view_is_outdated - have rules or process changed meanwhile?
  * @view: a view whose words have been written
+ * @round: how often they have been before
  *
  * A change comes either before the question, or its author goes over the process
- * behind the writing.
+ * behind the writing.  A process that goes on and on changing its user shall not
+ * keep others from their work: only its own words may then be those of before.
  */
-bool bootmark_view_is_outdated(const struct bootmark_view *view)
+bool bootmark_view_is_outdated(const struct bootmark_view *view,
+			       unsigned int round)
 {
 	/* Pairs with bootmark_sync_all() and with the same in bootmark_cred(). */
 	smp_mb();
 	if (READ_ONCE(bootmark_generation) != view->generation)
 		return true;
-	return view->scopes & BOOTMARK_SCOPE_UID &&
+	return view->scopes & BOOTMARK_SCOPE_UID && round < MAX_ROUNDS &&
 	       !uid_eq(process_uid(view->task), view->process.uid);
 }
 

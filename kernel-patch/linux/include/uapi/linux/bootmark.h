@@ -254,7 +254,8 @@ struct marker_rule_info {
  * @size: octets of this entry with @path, a multiple of 8
  * @event_id: the id in this marker's records
  * @module_id: the module that holds it, 0 for the kernel
- * @state: the state word that mapped copies hold (see BOOTMARK_STATE_*)
+ * @state: the state word that mapped copies hold (see BOOTMARK_STATE_*) in
+ *	processes that no rule singles out
  * @path_len: octets of @path without padding
  * @reserved: zero
  * @desc: the descriptor, its state word zero

@@ -53,6 +53,65 @@ TEST_F(bootbuf, fork_in_the_middle)
 	EXPECT_EQ(4, drain(self->fd, getpid(), true).records);
 }
 
+/* What filters read of the thread is kept true. */
+struct named {
+	struct bootbuf_ctl	*ctl;
+	pthread_barrier_t	ready;
+	pid_t			tid;
+};
+
+static void *wait_for_name(void *arg)
+{
+	struct named *named = arg;
+
+	named->ctl = chunk_new(NULL);
+	named->tid = syscall(SYS_gettid);
+	pthread_barrier_wait(&named->ready);
+	pthread_barrier_wait(&named->ready);
+	return NULL;
+}
+
+static void check_context(void *arg)
+{
+	struct bootbuf_ctl *ctl;
+	struct named named = { };
+	pthread_t thread;
+	char path[64];
+	int fd;
+
+	prctl(PR_SET_NAME, "before");
+	ctl = chunk_new(NULL);
+	if (!ctl || ctl->pid != (uint32_t)getpid() || ctl->tid != ctl->pid ||
+	    ctl->uid || strcmp(ctl->comm, "before") || !ctl->freq_hz)
+		_exit(1);
+	prctl(PR_SET_NAME, "behind");
+	if (strcmp(ctl->comm, "behind"))
+		_exit(2);
+
+	/* Another thread's name, which need not be running. */
+	pthread_barrier_init(&named.ready, NULL, 2);
+	pthread_create(&thread, NULL, wait_for_name, &named);
+	pthread_barrier_wait(&named.ready);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", named.tid);
+	fd = open(path, O_WRONLY);
+	if (write(fd, "other", 5) != 5 || strcmp(named.ctl->comm, "other") ||
+	    named.ctl->tid != (uint32_t)named.tid || strcmp(ctl->comm, "behind"))
+		_exit(3);
+	pthread_barrier_wait(&named.ready);
+	pthread_join(thread, NULL);
+
+	if (setuid(1234) || ctl->uid != 1234)
+		_exit(4);
+}
+
+TEST_F(bootbuf, context)
+{
+	int wstatus;
+
+	run(check_context, NULL, &wstatus);
+	EXPECT_EQ(7 << 8, wstatus);
+}
+
 static void write_forever(void *arg)
 {
 	struct bootbuf_ctl *ctl = NULL;
