@@ -18,6 +18,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub struct Guest {
     pool: String,
     rules: String,
     append: String,
+    bootconfig: Option<String>,
     memory: u32,
     cpus: u32,
     timeout: Duration,
@@ -85,6 +87,7 @@ impl Default for Guest {
             pool: "16M".to_owned(),
             rules: DEFAULT_RULES.to_owned(),
             append: String::new(),
+            bootconfig: None,
             memory: 512,
             cpus: 2,
             timeout: Duration::from_secs(180),
@@ -200,6 +203,12 @@ impl Guest {
     pub fn append(mut self, text: &str) -> Self {
         self.append = format!("{} {text}", self.append).trim().to_owned();
         self
+    }
+
+    /// A boot configuration behind the initramfs, and the parameter that makes the kernel read it.
+    pub fn bootconfig(mut self, text: &str) -> Self {
+        self.bootconfig = Some(text.to_owned());
+        self.append("bootconfig")
     }
 
     /// Guest memory in MiB (512).
@@ -358,7 +367,17 @@ impl Guest {
         };
         let image = image::initramfs(&layout, kernel.has("CONFIG_RD_ZSTD")?)?;
         let copy = dir.join("initramfs");
-        fs::copy(&image, &copy).with_context(|| format!("cannot write {}", copy.display()))?;
+        let cannot = || format!("cannot write {}", copy.display());
+        fs::copy(&image, &copy).with_context(cannot)?;
+        if let Some(text) = &self.bootconfig {
+            let len = fs::metadata(&copy).with_context(cannot)?.len();
+            let trailer = image::bootconfig_trailer(text, len);
+            let mut file = fs::OpenOptions::new()
+                .append(true)
+                .open(&copy)
+                .with_context(cannot)?;
+            file.write_all(&trailer).with_context(cannot)?;
+        }
         Ok(copy)
     }
 

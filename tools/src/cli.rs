@@ -215,7 +215,20 @@ pub struct VerifyArgs {
 /// Arguments of `enable` and `disable`.
 #[derive(Debug, Args)]
 pub struct RuleArgs {
-    /// Patterns, as `provider:name` or `provider`, with `*`, `?` and `[a-z]`.
+    /// Only in this process, not in its children.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// Only in processes of this effective user.
+    #[arg(long, value_name = "UID")]
+    pub uid: Option<u32>,
+    /// Only in programs whose absolute path matches.
+    #[arg(long, value_name = "GLOB")]
+    pub exe: Option<String>,
+    /// Only markers of this level and more urgent ones: 0 to 7 or emergency ... debug.
+    #[arg(long, value_name = "LEVEL")]
+    pub level: Option<String>,
+    /// Rules: a pattern as `provider:name` or `provider`, with `*`, `?` and `[a-z]`; behind it scopes
+    /// (`@uid=1000`), and with `enable` a filter and actions (`/ret != 0/{count()}`).
     #[arg(required = true, value_name = "RULE")]
     pub rules: Vec<String>,
 }
@@ -223,11 +236,14 @@ pub struct RuleArgs {
 /// Arguments of `forget`.
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// Rules as `bootmark status` shows them, a `!` in front included.
-    #[arg(required_unless_present = "all", value_name = "RULE")]
+    /// Rules as `bootmark status` shows them; `!` and filters do not matter.
+    #[arg(required_unless_present_any = ["all", "id"], value_name = "RULE")]
     pub rules: Vec<String>,
+    /// The rule of this number, which `bootmark status` shows. Can be given several times.
+    #[arg(long, value_name = "N")]
+    pub id: Vec<u32>,
     /// All rules: everything is off.
-    #[arg(long, conflicts_with = "rules")]
+    #[arg(long, conflicts_with_all = ["rules", "id"])]
     pub all: bool,
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use bootbuf::sys;
 use markers::abi::{
     CTL_MARKER_LIST, CTL_RULE_ADD, CTL_RULE_DEL, CTL_RULE_LIST, CTL_STATUS, CtlArgs, DESC_SIZE,
-    MarkerInfo, RULE_BOOT, RULE_DISABLE, RULE_MAX, RuleInfo, STATE_ENABLED, Status,
+    MarkerInfo, RULE_BOOT, RULE_DISABLE, RULE_MAX, RULE_PROCESS, RULE_SCOPED, RuleInfo,
+    STATE_ENABLED, Status,
 };
 use rustix::io::Errno;
 use zerocopy::{FromBytes, IntoBytes};
@@ -22,18 +23,23 @@ pub enum ControlError {
     #[error("not allowed (marker_ctl: EPERM): run as root, or with CAP_PERFMON")]
     NotAllowed,
     /// A rule that cannot be understood.
-    #[error("malformed rule, at character {}:\n  {text}\n  {caret:>width$}", position + 1, caret = '^', width = position + 1)]
+    #[error("malformed rule, at character {}: {why}\n  {text}\n  {caret:>width$}", position + 1, caret = '^', width = position + 1)]
     Malformed {
         /// The rule.
         text: String,
         /// Characters before what is wrong.
         position: usize,
+        /// What it is.
+        why: String,
     },
-    /// No rule of this text.
-    #[error("there is no rule {0:?}: `bootmark status` shows them")]
+    /// No rule of this text or number.
+    #[error("there is no rule {0}: `bootmark status` shows them")]
     NoSuchRule(String),
+    /// A rule for a process that does not exist.
+    #[error("there is no process of the number that the rule {0:?} gives")]
+    NoSuchProcess(String),
     /// The list is full.
-    #[error("the kernel takes no more rules: remove some with `bootmark forget`")]
+    #[error("the kernel takes no more rules or filters: remove rules with `bootmark forget`")]
     TooMany,
     /// Longer than a rule may be.
     #[error("a rule has {RULE_MAX} octets at most, this one {0}")]
@@ -64,6 +70,10 @@ pub struct Rule {
     pub disables: bool,
     /// Whether it came from the kernel command line.
     pub boot: bool,
+    /// Whether it decides for some processes only.
+    pub scoped: bool,
+    /// Whether it came through `/proc/PID/bootmark` and ends with the process.
+    pub process: bool,
 }
 
 /// A marker that the kernel has seen.
@@ -108,38 +118,66 @@ pub fn add_rule(text: &str) -> Result<u64, ControlError> {
     let mut args = CtlArgs::default();
     match call(CTL_RULE_ADD, &mut args, "add the rule", &mut octets) {
         Ok(()) => Ok(args.result),
-        Err(ControlError::Other { source, .. }) if is(&source, Errno::INVAL) => {
-            let position = usize::try_from(args.err_pos)
-                .unwrap_or(usize::MAX)
-                .min(octets.len());
-            // The terminal counts characters.
-            let position = String::from_utf8_lossy(&octets[..position]).chars().count();
-            Err(ControlError::Malformed {
-                text: text.to_owned(),
-                position,
-            })
-        }
-        Err(ControlError::Other { source, .. }) if is(&source, Errno::NOSPC) => {
-            Err(ControlError::TooMany)
-        }
-        Err(error) => Err(error),
+        Err(error) => Err(refused(error, text, args.err_pos)),
     }
 }
 
-/// Removes the rule of this text.
+/// Removes the rule with the patterns and scopes of this one.
 ///
 /// # Errors
 /// When there is none, or the kernel refuses.
 pub fn remove_rule(text: &str) -> Result<(), ControlError> {
     let mut octets = rule_octets(text)?;
     let mut args = CtlArgs::default();
-    match call(CTL_RULE_DEL, &mut args, "remove the rule", &mut octets) {
-        Ok(()) if args.result == 0 => Err(ControlError::NoSuchRule(text.to_owned())),
-        Ok(()) => Ok(()),
-        Err(ControlError::Other { source, .. }) if is(&source, Errno::NOENT) => {
-            Err(ControlError::NoSuchRule(text.to_owned()))
-        }
-        Err(error) => Err(error),
+    call(CTL_RULE_DEL, &mut args, "remove the rule", &mut octets)
+        .map_err(|error| refused(error, text, args.err_pos))
+}
+
+/// Removes the rule of this number.
+///
+/// # Errors
+/// When there is none, or the kernel refuses.
+pub fn remove_rule_number(id: u32) -> Result<(), ControlError> {
+    if id == 0 {
+        return Err(ControlError::NoSuchRule("0".to_owned()));
+    }
+    let mut args = CtlArgs {
+        id: id.into(),
+        ..CtlArgs::default()
+    };
+    call(CTL_RULE_DEL, &mut args, "remove the rule", &mut [])
+        .map_err(|error| refused(error, &id.to_string(), 0))
+}
+
+/// What the kernel's refusal means for a rule.
+fn refused(error: ControlError, text: &str, position: u64) -> ControlError {
+    let ControlError::Other { what, source } = error else {
+        return error;
+    };
+    if is(&source, Errno::INVAL) {
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        let why = "the kernel log says what is wrong".to_owned();
+        malformed(text, position, why)
+    } else if is(&source, Errno::NOENT) {
+        ControlError::NoSuchRule(format!("{text:?}"))
+    } else if is(&source, Errno::SRCH) {
+        ControlError::NoSuchProcess(text.to_owned())
+    } else if is(&source, Errno::NOSPC) {
+        ControlError::TooMany
+    } else {
+        ControlError::Other { what, source }
+    }
+}
+
+/// A mistake in a rule, `position` octets behind its start.
+pub fn malformed(text: &str, position: usize, why: String) -> ControlError {
+    let octets = text.as_bytes();
+    let before = octets.get(..position).unwrap_or(octets);
+    ControlError::Malformed {
+        text: text.to_owned(),
+        // The terminal counts characters.
+        position: String::from_utf8_lossy(before).chars().count(),
+        why,
     }
 }
 
@@ -224,6 +262,8 @@ fn parse_rules(bytes: &[u8], rules: &mut Vec<Rule>) -> Result<(), ControlError> 
                 matched: info.matched,
                 disables: info.flags & RULE_DISABLE != 0,
                 boot: info.flags & RULE_BOOT != 0,
+                scoped: info.flags & RULE_SCOPED != 0,
+                process: info.flags & RULE_PROCESS != 0,
             })
         });
         rules.push(rule.ok_or(ControlError::Answer(offset))?);
@@ -301,7 +341,9 @@ mod tests {
                 text: "init:*".into(),
                 matched: 3,
                 disables: false,
-                boot: true
+                boot: true,
+                scoped: false,
+                process: false,
             }
         );
         assert_eq!(rules[1].text, "!init:mount");
@@ -346,13 +388,10 @@ mod tests {
 
     #[test]
     fn a_malformed_rule_is_pointed_at() {
-        let error = ControlError::Malformed {
-            text: "init:a@b".into(),
-            position: 6,
-        };
+        let error = malformed("init:é@b", 8, "what is this?".to_owned());
         assert_eq!(
             error.to_string(),
-            "malformed rule, at character 7:\n  init:a@b\n        ^"
+            "malformed rule, at character 8: what is this?\n  init:é@b\n         ^"
         );
     }
 }

@@ -7,6 +7,7 @@ mod commands;
 pub mod control;
 pub mod expressions;
 pub mod extract;
+pub mod rule;
 pub mod styles;
 pub mod summary;
 pub mod trace;

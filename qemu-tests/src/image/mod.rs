@@ -1,6 +1,7 @@
 //! The guest's images: an initramfs and an ext4 root file system, made from
 //! a [`Layout`] without root, loop mounts or device nodes on the host.
 
+mod bootconfig;
 mod initramfs;
 mod layout;
 pub(crate) mod root_image;
@@ -16,6 +17,7 @@ use crate::digest::Key;
 use crate::programs::Programs;
 use crate::{lock, paths, process, setup};
 
+pub use bootconfig::bootconfig_trailer;
 pub use layout::{Layout, Node};
 
 /// The label by which the guest finds its root file system.

@@ -1,24 +1,47 @@
 //! `bootmark status`.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::Result;
 use bootbuf::abi::{CLOCK_BOOTTIME, CLOCK_TSC};
+use markers::abi::{STATUS_FOLLOW, STATUS_GATED};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::{Exit, Output, StatusArgs};
-use crate::control::{self, Rule};
+use crate::control::{self, KnownMarker};
+use crate::expressions::check_slot_fits;
+use crate::rule::Rule;
+use crate::trace::marker::kind_name;
 use crate::trace::tsdl::uuid;
 use crate::units::Octets;
 
+/// A marker that a rule with a filter matches and that records everything all the same.
+#[derive(Serialize)]
+struct Unfiltered {
+    event: String,
+    kind: &'static str,
+    reason: String,
+}
+
+/// A rule, and what its filter is not applied to.
+#[derive(Serialize)]
+struct RuleReport {
+    #[serde(flatten)]
+    rule: control::Rule,
+    unfiltered: Vec<Unfiltered>,
+}
+
 pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
     let status = control::status()?;
-    let rules = control::rules()?;
+    let rules = report(control::rules()?)?;
     let clock = match status.clock {
         CLOCK_TSC => "tsc",
         CLOCK_BOOTTIME => "boottime",
         _ => "none",
     };
+    let follows = status.flags & STATUS_FOLLOW != 0;
+    let gated = status.flags & STATUS_GATED != 0;
     if args.json {
         let object = json!({
             "abi": format!("{}.{}", status.abi >> 16, status.abi & 0xffff),
@@ -31,8 +54,10 @@ pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
             },
             "events_lost": status.events_lost,
             "clock": clock,
+            "follow_ftrace": follows.then_some(!gated),
             "modules": status.modules,
             "markers": status.markers,
+            "slots": status.slots,
             "rules": rules,
         });
         serde_json::to_writer_pretty(&mut *out, &object)?;
@@ -58,36 +83,132 @@ pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
     }
     writeln!(out, "lost     {} events", status.events_lost)?;
     writeln!(out, "clock    {clock}")?;
+    if follows {
+        let now = if gated {
+            "off now: everything is off while tracing_on is 0"
+        } else {
+            "on now"
+        };
+        writeln!(out, "ftrace   followed, {now}")?;
+    }
     writeln!(
         out,
         "markers  {} in {} files and the kernel",
         status.markers, status.modules
     )?;
-    if rules.is_empty() {
-        writeln!(
-            out,
-            "rules    none: nothing is recorded until `bootmark enable RULE`"
-        )?;
-    } else {
-        writeln!(out, "rules    (the last that matches a marker decides)")?;
-    }
-    for rule in &rules {
-        writeln!(out, "  {}", rule_line(rule))?;
-    }
+    print_rules(&rules, out)?;
     out.flush()?;
     Ok(Exit::Done)
 }
 
-fn rule_line(rule: &Rule) -> String {
+fn report(rules: Vec<control::Rule>) -> Result<Vec<RuleReport>, control::ControlError> {
+    let has_slot = |rule: &control::Rule| Rule::parse(&rule.text).is_ok_and(|r| r.slot.is_some());
+    let markers = if rules.iter().any(has_slot) {
+        control::markers()?
+    } else {
+        Vec::new()
+    };
+    Ok(rules
+        .into_iter()
+        .map(|rule| RuleReport {
+            unfiltered: unfiltered(&rule.text, &markers),
+            rule,
+        })
+        .collect())
+}
+
+fn unfiltered(text: &str, markers: &[KnownMarker]) -> Vec<Unfiltered> {
+    let Ok(rule) = Rule::parse(text) else {
+        return Vec::new();
+    };
+    let Some((_, slot)) = rule.slot else {
+        return Vec::new();
+    };
+    markers
+        .iter()
+        .filter(|known| rule.matches(&known.marker, known.marker.module == 0))
+        // Some kernel events are on request only.
+        .filter(|known| known.marker.module != 0 || known.enabled)
+        .filter_map(|known| {
+            let reason = if known.marker.module == 0 {
+                "the kernel records all of its events".to_owned()
+            } else {
+                let misfit = check_slot_fits(slot, &known.marker).err()?;
+                format!("at {}: {}", misfit.pos + 1, misfit.reason)
+            };
+            Some(Unfiltered {
+                event: known.marker.full_name.clone(),
+                kind: kind_name(known.marker.kind()),
+                reason,
+            })
+        })
+        .collect()
+}
+
+fn print_rules(rules: &[RuleReport], out: &mut impl Write) -> io::Result<()> {
+    if rules.is_empty() {
+        return writeln!(
+            out,
+            "rules    none: nothing is recorded until `bootmark enable RULE`"
+        );
+    }
+    writeln!(out, "rules    (the last that matches a marker decides)")?;
+    for RuleReport { rule, unfiltered } in rules {
+        writeln!(out, "  {}", rule_line(rule))?;
+        for marker in unfiltered {
+            writeln!(
+                out,
+                "       {} ({}) records everything: {}",
+                marker.event, marker.kind, marker.reason
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn rule_line(rule: &control::Rule) -> String {
     let matched = match rule.matched {
         0 => "matches nothing yet".to_owned(),
         1 => "1 marker".to_owned(),
         count => format!("{count} markers"),
     };
-    let boot = if rule.boot {
-        ", from the command line"
-    } else {
-        ""
-    };
-    format!("{:<32} {matched}{boot}", rule.text)
+    let mut notes = String::new();
+    if rule.scoped {
+        notes += ", in some processes";
+    }
+    if rule.boot {
+        notes += ", from the command line";
+    }
+    if rule.process {
+        notes += ", from /proc, ends with the process";
+    }
+    format!("{:>4} {:<32} {matched}{notes}", rule.id, rule.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_say_where_they_are_from() {
+        let mut rule = control::Rule {
+            id: 3,
+            text: "svc:*@pid=7".to_owned(),
+            matched: 0,
+            disables: false,
+            boot: false,
+            scoped: true,
+            process: true,
+        };
+        let line = rule_line(&rule);
+        assert!(line.starts_with("   3 svc:*@pid=7 "), "{line}");
+        assert!(
+            line.ends_with(
+                "matches nothing yet, in some processes, from /proc, ends with the process"
+            ),
+            "{line}"
+        );
+        rule.matched = 2;
+        assert!(rule_line(&rule).contains(" 2 markers,"));
+    }
 }
