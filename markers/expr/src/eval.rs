@@ -243,19 +243,20 @@ fn until_nul(text: &[u8]) -> &[u8] {
 }
 
 fn binary<'a>(operator: Binary, left: Value<'a>, right: Value<'a>) -> Option<Value<'a>> {
-    if let (Binary::Like | Binary::Unlike, Value::Str(text), Value::Str(pattern)) =
-        (operator, left, right)
-    {
-        let like = glob::matches(pattern, text);
-        return Some(Value::Bool(like == (operator == Binary::Like)));
+    match (operator, left, right) {
+        (Binary::Like | Binary::Unlike, Value::Str(text), Value::Str(pattern)) => {
+            let like = glob::matches(pattern, text);
+            Some(Value::Bool(like == (operator == Binary::Like)))
+        }
+        _ if operator.compares() => Some(Value::Bool(operator.holds(order(left, right)?))),
+        (_, Value::Int(left), Value::Int(right)) => {
+            operator.of_integers(left, right).map(Value::Int)
+        }
+        _ => {
+            let (left, right) = floats(left, right)?;
+            operator.of_floats(left, right).map(Value::Float)
+        }
     }
-    let computed = match (left, right) {
-        (Value::Int(left), Value::Int(right)) => operator.of_integers(left, right).map(Value::Int),
-        _ => floats(left, right)
-            .and_then(|(left, right)| operator.of_floats(left, right))
-            .map(Value::Float),
-    };
-    computed.or_else(|| Some(Value::Bool(operator.holds(order(left, right)?))))
 }
 
 /// `None` for values that do not compare; `Some(None)` for a NaN.

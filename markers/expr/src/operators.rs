@@ -93,6 +93,14 @@ impl Binary {
         }
     }
 
+    /// Whether it compares values by their order.
+    pub(crate) fn compares(self) -> bool {
+        matches!(
+            self,
+            Self::Eq | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge
+        )
+    }
+
     /// Whether a comparison holds for an order; that of a NaN to anything is `None`.
     pub(crate) fn holds(self, order: Option<Ordering>) -> bool {
         match self {
