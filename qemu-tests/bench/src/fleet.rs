@@ -5,7 +5,8 @@
 //! processes are looked at through `/proc/PID/mem`, so a step that left one out is an error.
 
 use std::fs::{self, File};
-use std::io::{PipeWriter, Read, Write, pipe};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Write, pipe};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 
@@ -30,8 +31,10 @@ extern "C" fn bootmark_bench_probed(number: u64) -> u64 {
     std::hint::black_box(number)
 }
 
-/// The life of one of the processes: waits until the pipe on its standard input is closed.
+/// The life of one of the processes: says that it is there, and waits until the pipe on its standard
+/// input is closed.
 pub(crate) fn wait() {
+    println!("there");
     let mut nothing = Vec::new();
     // Whatever it ends by, the process has nothing else to do.
     let _ = std::io::stdin().read_to_end(&mut nothing);
@@ -39,31 +42,39 @@ pub(crate) fn wait() {
     measured::fleet(0);
 }
 
+/// What `/proc/PID/maps` says of the program's file: addresses and the offset in the file.
+fn mappings(maps: &str) -> impl Iterator<Item = (Range<u64>, u64)> {
+    maps.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let offset = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+        // The inode number, of what is no file zero.
+        let backed = words.nth(1)? != "0";
+        let start = u64::from_str_radix(start, 16).ok()?;
+        let end = u64::from_str_radix(end, 16).ok()?;
+        backed.then_some((start..end, offset))
+    })
+}
+
 /// An address of this program as an offset in its file.
 fn file_offset(address: u64) -> Result<u64, String> {
     let maps = fs::read_to_string("/proc/self/maps").map_err(|error| error.to_string())?;
-    maps.lines()
-        .find_map(|line| {
-            let mut words = line.split_whitespace();
-            let (start, end) = words.next()?.split_once('-')?;
-            let offset = u64::from_str_radix(words.nth(1)?, 16).ok()?;
-            let backed = words.nth(1)? != "0";
-            let start = u64::from_str_radix(start, 16).ok()?;
-            let end = u64::from_str_radix(end, 16).ok()?;
-            (backed && (start..end).contains(&address)).then(|| offset + (address - start))
-        })
+    mappings(&maps)
+        .find(|(range, _)| range.contains(&address))
+        .map(|(range, offset)| offset + (address - range.start))
         .ok_or_else(|| format!("{address:#x} is not of the program's file"))
 }
 
-/// Address 0 of this program as a position-independent file, that is, where it was loaded.
+/// Where a process has the begin of the program, which is position-independent.
 fn base(maps: &str) -> Option<u64> {
-    u64::from_str_radix(maps.split('-').next()?, 16).ok()
+    mappings(maps).next().map(|(range, _)| range.start)
 }
 
 /// The processes.
 struct Fleet {
     children: Vec<Child>,
-    memories: Vec<(File, u64)>,
+    /// Where each has the begin of the program.
+    bases: Vec<u64>,
     /// Closed to end them.
     _stop: PipeWriter,
 }
@@ -75,26 +86,34 @@ impl Fleet {
         let (reader, writer) = pipe().map_err(|error| say("make a pipe", error))?;
         let mut fleet = Self {
             children: Vec::new(),
-            memories: Vec::new(),
+            bases: Vec::new(),
             _stop: writer,
         };
         for _ in 0..count {
             let stdin = reader
                 .try_clone()
                 .map_err(|error| say("copy a descriptor", error))?;
-            let child = Command::new(&exe)
+            let mut child = Command::new(&exe)
                 .arg("--wait")
                 .stdin(Stdio::from(stdin))
+                .stdout(Stdio::piped())
                 .spawn()
                 .map_err(|error| say("start a process", error))?;
             let proc = format!("/proc/{}", child.id());
+            let stdout = child.stdout.take();
             fleet.children.push(child);
+            // Only now is it sure to have its program's memory.
+            let mut there = String::new();
+            if let Some(stdout) = stdout {
+                BufReader::new(stdout)
+                    .read_line(&mut there)
+                    .map_err(|error| say("hear from a process", error))?;
+            }
             let maps = fs::read_to_string(format!("{proc}/maps"))
                 .map_err(|error| say("read a process's mappings", error))?;
-            let memory = File::open(format!("{proc}/mem"))
-                .map_err(|error| say("open a process's memory", error))?;
-            let base = base(&maps).ok_or("a process has no mappings")?;
-            fleet.memories.push((memory, base));
+            fleet
+                .bases
+                .push(base(&maps).ok_or("a process has no mappings")?);
         }
         Ok(fleet)
     }
@@ -103,12 +122,14 @@ impl Fleet {
     fn check(&self, address: u64, octets: usize, zero: bool) -> Result<(), String> {
         let own = fs::read_to_string("/proc/self/maps").map_err(|error| error.to_string())?;
         let own = base(&own).ok_or("I have no mappings")?;
-        for (memory, base) in &self.memories {
-            let mut octet = [0_u8; 4];
-            memory
-                .read_exact_at(&mut octet[..octets], base + (address - own))
+        for (child, base) in self.children.iter().zip(&self.bases) {
+            let mut word = [0_u8; 4];
+            File::open(format!("/proc/{}/mem", child.id()))
+                .and_then(|memory| {
+                    memory.read_exact_at(&mut word[..octets], base + (address - own))
+                })
                 .map_err(|error| format!("cannot read a process's memory: {error}"))?;
-            if (octet == [0; 4]) != zero {
+            if (word == [0; 4]) != zero {
                 return Err(format!("a process was left out at {address:#x}"));
             }
         }

@@ -73,6 +73,7 @@ fn main() -> ExitCode {
     for () in rounds {
         let n = args.events;
         let mut best = [f64::INFINITY; 4];
+        let mut ruled = [f64::INFINITY; 3];
         for _ in 0..args.batches {
             make_room();
             let times = [
@@ -84,15 +85,44 @@ fn main() -> ExitCode {
             for (best, time) in best.iter_mut().zip(times) {
                 *best = best.min(time);
             }
+            for (best, time) in ruled.iter_mut().zip(with_rules(n, text)) {
+                *best = best.min(time);
+            }
         }
         let [empty, clock, disabled, enabled] = best;
-        println!(
-            r#"{{"loop":{empty:.4},"clock":{clock:.4},"disabled":{disabled:.4},"enabled":{enabled:.4},"lost":{}}}"#,
+        print!(
+            r#"{{"loop":{empty:.4},"clock":{clock:.4},"disabled":{disabled:.4},"enabled":{enabled:.4},"lost":{}"#,
             lost()
         );
+        // Only the kernel has rules.
+        if let [Some(rejected), Some(passed), Some(aggregated)] = ruled.map(finite) {
+            print!(
+                r#","rejected":{rejected:.4},"passed":{passed:.4},"aggregated":{aggregated:.4}"#
+            );
+        }
+        println!("}}");
         let _ = std::io::stdout().flush();
     }
     ExitCode::SUCCESS
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// Markers whose rules have filters and actions; nothing without a kernel that has them.
+#[cfg(not(feature = "stand-in"))]
+fn with_rules(n: u32, text: &str) -> Vec<f64> {
+    vec![
+        time(n, || measured::rejected(n, text)),
+        time(n, || measured::passed(n, text)),
+        time(n, || measured::aggregated(n, text)),
+    ]
+}
+
+#[cfg(feature = "stand-in")]
+fn with_rules(_: u32, _: &str) -> Vec<f64> {
+    Vec::new()
 }
 
 /// Nanoseconds of the thread's own time an iteration, system calls included: other programs on the

@@ -49,6 +49,36 @@ pub(crate) fn enabled(iterations: u32, text: &str) {
     }
 }
 
+/// A marker whose rule has a filter that rejects every event.
+#[cfg(not(feature = "stand-in"))]
+#[inline(never)]
+pub(crate) fn rejected(iterations: u32, text: &str) {
+    for i in 0..iterations {
+        consume(u64::from(i));
+        marker!("bench", "rejected", number: i32 = i as i32, text: str = text);
+    }
+}
+
+/// A marker whose rule has a filter that every event passes.
+#[cfg(not(feature = "stand-in"))]
+#[inline(never)]
+pub(crate) fn passed(iterations: u32, text: &str) {
+    for i in 0..iterations {
+        consume(u64::from(i));
+        marker!("bench", "passed", number: i32 = i as i32, text: str = text);
+    }
+}
+
+/// A marker whose rule has actions.
+#[cfg(not(feature = "stand-in"))]
+#[inline(never)]
+pub(crate) fn aggregated(iterations: u32, text: &str) {
+    for i in 0..iterations {
+        consume(u64::from(i));
+        marker!("bench", "aggregated", number: i32 = i as i32, text: str = text);
+    }
+}
+
 /// A marker between two instructions that do nothing and that the compiler never makes by itself, for
 /// what lies between them to be looked at.
 #[inline(never)]

@@ -1,5 +1,6 @@
 //! The measurement in the guest: the same program over the real system call.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +11,7 @@ use super::fleet::{self, Fleet};
 use super::native::{Costs, Plan};
 use super::stats::Spread;
 use crate::guest::Guest;
-use crate::paths;
+use crate::{paths, reading};
 
 /// What came out in the guest.
 #[derive(Debug, Serialize)]
@@ -21,8 +22,46 @@ pub struct InGuest {
     pub bootmark: Costs,
     /// An event over a clock read, round by round.
     pub event_per_clock: Spread,
+    /// Events whose rules have filters and actions.
+    pub ruled: Ruled,
     /// How long it takes to reach many processes.
     pub fleet: Fleet,
+}
+
+/// What events cost whose rules have filters and actions, in nanoseconds, and over a plain one round
+/// by round.
+#[derive(Debug, Serialize)]
+pub struct Ruled {
+    /// A filter that rejects.
+    pub rejected: Spread,
+    /// A filter that passes.
+    pub passed: Spread,
+    /// Actions: a count and a histogram.
+    pub aggregated: Spread,
+    /// Rejected over plain.
+    pub rejected_per_event: Spread,
+    /// Passed over plain.
+    pub passed_per_event: Spread,
+    /// Aggregated over plain.
+    pub aggregated_per_event: Spread,
+}
+
+/// The rules of the measurement.
+const RULES: &str = "bench:event,bench:rejected/number<0/,bench:passed/number>=0/,\
+    bench:aggregated{count(),hist(number)}";
+
+impl Ruled {
+    fn of(rounds: &[Round]) -> Self {
+        let spread = |value: fn(&Round) -> f64| Spread::of(rounds.iter().map(value));
+        Self {
+            rejected: spread(|round| round.rejected),
+            passed: spread(|round| round.passed),
+            aggregated: spread(|round| round.aggregated),
+            rejected_per_event: spread(|round| round.rejected / round.enabled),
+            passed_per_event: spread(|round| round.passed / round.enabled),
+            aggregated_per_event: spread(|round| round.aggregated / round.enabled),
+        }
+    }
 }
 
 /// Boots and measures.
@@ -47,8 +86,8 @@ pub fn measure(quick: bool) -> Result<InGuest> {
     let outcome = Guest::new()
         .out(paths::target().join("bench"))
         .add(program, "/usr/bin/bootmark-bench")
-        .rules("bench:event")
-        .pool("64M")
+        .rules(RULES)
+        .pool("96M")
         .script(script)
         .timeout(Duration::from_secs(300))
         .boot()?;
@@ -69,10 +108,36 @@ pub fn measure(quick: bool) -> Result<InGuest> {
     let Some((_, rounds)) = rounds.split_first() else {
         bail!("the measurement in the guest printed nothing");
     };
+    // A filter or action that does not fit would record everything.
+    if rounds.iter().any(|round| round.rejected == 0.0) {
+        bail!("the program in the guest did not measure rules");
+    }
+    check_records(&outcome.trace(), plan)?;
     Ok(InGuest {
         plan,
         bootmark: Costs::of(rounds),
         event_per_clock: Spread::of(rounds.iter().map(|round| round.enabled / round.clock)),
+        ruled: Ruled::of(rounds),
         fleet: fleet::measure(quick)?,
     })
+}
+
+/// What was rejected or aggregated must not be recorded, and what passed must be, or the figures
+/// mean something else.
+fn check_records(trace: &Path, plan: Plan) -> Result<()> {
+    let rounds = u64::from(plan.rounds + 1) * u64::from(plan.batches);
+    // Plain ones, and those that passed.
+    let expected = 2 * rounds * u64::from(plan.events);
+    let summary = reading::summary(trace)?;
+    let recorded = summary["processes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|process| process["name"] == "bootmark-bench")
+        .filter_map(|process| process["events"].as_u64())
+        .sum::<u64>();
+    if recorded != expected {
+        bail!("{recorded} records instead of {expected}: the rules did not do what they say");
+    }
+    Ok(())
 }

@@ -30,6 +30,15 @@ pub struct Round {
     pub disabled: f64,
     /// An event of an int and a 10-octet string.
     pub enabled: f64,
+    /// The same with a filter that rejects it (ours, in the guest).
+    #[serde(default)]
+    pub rejected: f64,
+    /// With a filter that it passes.
+    #[serde(default)]
+    pub passed: f64,
+    /// With actions instead of a record.
+    #[serde(default)]
+    pub aggregated: f64,
     /// Events lost so far (ours).
     #[serde(default)]
     pub lost: u64,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::fleet::Fleet;
-use super::guest::InGuest;
+use super::guest::{InGuest, Ruled};
 use super::native::{Costs, Native};
 use super::stats::Spread;
 
@@ -87,6 +87,7 @@ impl Report {
             costs(&mut text, "Bootmark", "rdtsc", &guest.bootmark);
             line(&mut text, "event / clock read", guest.event_per_clock);
             text.push('\n');
+            ruled(&mut text, &guest.ruled);
             fleet(&mut text, &guest.fleet);
         }
         text
@@ -100,6 +101,21 @@ fn heading(text: &mut String, name: &str) {
 fn line(text: &mut String, name: &str, spread: Spread) {
     let Spread { median, p10, p90 } = spread;
     let _ = write!(text, "  {name:<42}{median:>9.2}{p10:>9.2}{p90:>9.2}");
+}
+
+fn ruled(text: &mut String, ruled: &Ruled) {
+    heading(text, "in the guest, rules with filters and actions");
+    for (name, spread) in [
+        ("event, rejected by a filter", ruled.rejected),
+        ("event, passed by a filter", ruled.passed),
+        ("event, counted and put in a histogram", ruled.aggregated),
+        ("rejected / plain", ruled.rejected_per_event),
+        ("passed / plain", ruled.passed_per_event),
+        ("aggregated / plain", ruled.aggregated_per_event),
+    ] {
+        line(text, name, spread);
+        text.push('\n');
+    }
 }
 
 fn fleet(text: &mut String, fleet: &Fleet) {
