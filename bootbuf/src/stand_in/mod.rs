@@ -13,6 +13,7 @@ mod pool;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
@@ -121,6 +122,23 @@ pub fn calls() -> u64 {
 /// Sealed chunks that were used again unread.
 pub fn recycled() -> u64 {
     with_pool(|slot| slot.as_ref().map_or(0, Pool::recycled))
+}
+
+/// What answers `marker_ctl()` instead of the kernel: the operation and the octets of its arguments,
+/// as [`sys::marker_ctl`](crate::sys::marker_ctl) gets them, with its caller's promises.
+pub type MarkerCtl = unsafe fn(u32, &mut [u8]) -> Result<usize, Errno>;
+
+static MARKER_CTL: OnceLock<MarkerCtl> = OnceLock::new();
+
+/// Answers `marker_ctl()` from now on, in the first call only. Without it the kernel is asked, as the
+/// arguments' bytes are not this crate's.
+pub fn answer_marker_ctl(answer: MarkerCtl) {
+    MARKER_CTL.get_or_init(|| answer);
+}
+
+/// What answers instead of the kernel, if anything.
+pub(crate) fn marker_ctl() -> Option<MarkerCtl> {
+    MARKER_CTL.get().copied()
 }
 
 /// Makes every call fail with this error; `None` ends that.

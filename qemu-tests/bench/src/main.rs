@@ -85,44 +85,24 @@ fn main() -> ExitCode {
             for (best, time) in best.iter_mut().zip(times) {
                 *best = best.min(time);
             }
-            for (best, time) in ruled.iter_mut().zip(with_rules(n, text)) {
+            let times = [
+                time(n, || measured::rejected(n, text)),
+                time(n, || measured::passed(n, text)),
+                time(n, || measured::aggregated(n, text)),
+            ];
+            for (best, time) in ruled.iter_mut().zip(times) {
                 *best = best.min(time);
             }
         }
         let [empty, clock, disabled, enabled] = best;
-        print!(
-            r#"{{"loop":{empty:.4},"clock":{clock:.4},"disabled":{disabled:.4},"enabled":{enabled:.4},"lost":{}"#,
+        let [rejected, passed, aggregated] = ruled;
+        println!(
+            r#"{{"loop":{empty:.4},"clock":{clock:.4},"disabled":{disabled:.4},"enabled":{enabled:.4},"rejected":{rejected:.4},"passed":{passed:.4},"aggregated":{aggregated:.4},"lost":{}}}"#,
             lost()
         );
-        // Only the kernel has rules.
-        if let [Some(rejected), Some(passed), Some(aggregated)] = ruled.map(finite) {
-            print!(
-                r#","rejected":{rejected:.4},"passed":{passed:.4},"aggregated":{aggregated:.4}"#
-            );
-        }
-        println!("}}");
         let _ = std::io::stdout().flush();
     }
     ExitCode::SUCCESS
-}
-
-fn finite(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
-}
-
-/// Markers whose rules have filters and actions; nothing without a kernel that has them.
-#[cfg(not(feature = "stand-in"))]
-fn with_rules(n: u32, text: &str) -> Vec<f64> {
-    vec![
-        time(n, || measured::rejected(n, text)),
-        time(n, || measured::passed(n, text)),
-        time(n, || measured::aggregated(n, text)),
-    ]
-}
-
-#[cfg(feature = "stand-in")]
-fn with_rules(_: u32, _: &str) -> Vec<f64> {
-    Vec::new()
 }
 
 /// Nanoseconds of the thread's own time an iteration, system calls included: other programs on the
@@ -138,13 +118,13 @@ fn own_ns() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// A pool that holds twice what a batch writes; the marker on.
+/// A pool that holds twice what a batch writes; the markers on.
 #[cfg(feature = "stand-in")]
 fn set_up(args: &Args) -> Result<(), String> {
     use bootbuf::stand_in::{Config, install};
     const RECORD: usize = 32;
     install(Config {
-        pool: 2 * RECORD * args.events as usize + (1 << 20),
+        pool: 4 * RECORD * args.events as usize + (1 << 20),
         ..Config::default()
     });
     measured::turn_on();

@@ -50,7 +50,6 @@ pub(crate) fn enabled(iterations: u32, text: &str) {
 }
 
 /// A marker whose rule has a filter that rejects every event.
-#[cfg(not(feature = "stand-in"))]
 #[inline(never)]
 pub(crate) fn rejected(iterations: u32, text: &str) {
     for i in 0..iterations {
@@ -60,7 +59,6 @@ pub(crate) fn rejected(iterations: u32, text: &str) {
 }
 
 /// A marker whose rule has a filter that every event passes.
-#[cfg(not(feature = "stand-in"))]
 #[inline(never)]
 pub(crate) fn passed(iterations: u32, text: &str) {
     for i in 0..iterations {
@@ -70,7 +68,6 @@ pub(crate) fn passed(iterations: u32, text: &str) {
 }
 
 /// A marker whose rule has actions.
-#[cfg(not(feature = "stand-in"))]
 #[inline(never)]
 pub(crate) fn aggregated(iterations: u32, text: &str) {
     for i in 0..iterations {
@@ -99,17 +96,60 @@ fn fence_post() {
 #[used]
 static KEEP: extern "C" fn(i32) = bootmark_bench_marker;
 
-/// Turns `bench:event` on, as the kernel would.
+/// The texts of slots 1, 2 and 3, and the markers that have them.
+#[cfg(feature = "stand-in")]
+const SLOTS: [(&str, &str); 3] = [
+    ("rejected\0", "/number<0/"),
+    ("passed\0", "/number>=0/"),
+    ("aggregated\0", "{count(),hist(number)}"),
+];
+
+/// Turns the markers that are measured on, as the kernel would.
 #[cfg(feature = "stand-in")]
 pub(crate) fn turn_on() {
     use core::sync::atomic::Ordering;
-    let id = markers::abi::FIRST_USER_ID << markers::abi::STATE_ID_SHIFT;
+    use markers::abi::{FIRST_USER_ID, STATE_ENABLED, STATE_ID_SHIFT, STATE_SLOT_SHIFT};
+    bootbuf::stand_in::answer_marker_ctl(slot_text);
     for descriptor in markers::__private::BOOTMARK {
-        if descriptor.name.starts_with(b"event\0") {
-            let on = id | markers::abi::STATE_ENABLED;
-            descriptor.state.store(on, Ordering::Relaxed);
+        let slot = SLOTS
+            .iter()
+            .position(|(name, _)| descriptor.name.starts_with(name.as_bytes()))
+            .map_or(0, |index| index as u32 + 1);
+        if slot != 0 || descriptor.name.starts_with(b"event\0") {
+            let on = (FIRST_USER_ID + slot) << STATE_ID_SHIFT | slot << STATE_SLOT_SHIFT;
+            descriptor
+                .state
+                .store(on | STATE_ENABLED, Ordering::Relaxed);
         }
     }
+}
+
+/// Gives the texts of slots, as the kernel would, and nothing else.
+///
+/// # Safety
+///
+/// As for [`bootbuf::sys::marker_ctl`].
+#[cfg(feature = "stand-in")]
+unsafe fn slot_text(op: u32, args: &mut [u8]) -> Result<usize, rustix::io::Errno> {
+    use rustix::io::Errno;
+    use zerocopy::FromBytes;
+    let args = markers::abi::CtlArgs::mut_from_bytes(args).map_err(|_| Errno::INVAL)?;
+    if op != markers::abi::CTL_SLOT_TEXT {
+        return Err(Errno::NOSYS);
+    }
+    let (_, text) = SLOTS
+        .get((args.id as usize).wrapping_sub(1))
+        .ok_or(Errno::NOENT)?;
+    if args.buf_size < text.len() as u64 {
+        return Err(Errno::MSGSIZE);
+    }
+    // SAFETY: the caller names room of this size, which was just found to be enough; the text is
+    // static and lies elsewhere.
+    unsafe {
+        core::ptr::copy_nonoverlapping(text.as_ptr(), args.buf as *mut u8, text.len());
+    }
+    args.result = text.len() as u64;
+    Ok(0)
 }
 
 /// Whether `bench:event` and `bench:off` are on.

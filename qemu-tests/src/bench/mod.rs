@@ -30,7 +30,7 @@ pub struct Round {
     pub disabled: f64,
     /// An event of an int and a 10-octet string.
     pub enabled: f64,
-    /// The same with a filter that rejects it (ours, in the guest).
+    /// The same with a filter that rejects it (ours).
     #[serde(default)]
     pub rejected: f64,
     /// With a filter that it passes.

@@ -58,6 +58,38 @@ impl Costs {
     }
 }
 
+/// What events cost whose rules have filters and actions, in nanoseconds, and over a plain one round
+/// by round.
+#[derive(Debug, Serialize)]
+pub struct Ruled {
+    /// A filter that rejects.
+    pub rejected: Spread,
+    /// A filter that passes.
+    pub passed: Spread,
+    /// Actions: a count and a histogram.
+    pub aggregated: Spread,
+    /// Rejected over plain.
+    pub rejected_per_event: Spread,
+    /// Passed over plain.
+    pub passed_per_event: Spread,
+    /// Aggregated over plain.
+    pub aggregated_per_event: Spread,
+}
+
+impl Ruled {
+    pub(super) fn of(rounds: &[Round]) -> Self {
+        let spread = |value: fn(&Round) -> f64| Spread::of(rounds.iter().map(value));
+        Self {
+            rejected: spread(|round| round.rejected),
+            passed: spread(|round| round.passed),
+            aggregated: spread(|round| round.aggregated),
+            rejected_per_event: spread(|round| round.rejected / round.enabled),
+            passed_per_event: spread(|round| round.passed / round.enabled),
+            aggregated_per_event: spread(|round| round.aggregated / round.enabled),
+        }
+    }
+}
+
 /// What came out on the host.
 #[derive(Debug, Serialize)]
 pub struct Native {
@@ -67,6 +99,8 @@ pub struct Native {
     pub bootmark: Costs,
     /// LTTng-UST's.
     pub lttng: Costs,
+    /// Our events whose rules have filters and actions.
+    pub ruled: Ruled,
     /// Its version, as `lttng --version` says.
     pub lttng_version: String,
     /// An event of ours over a clock read, round by round.
@@ -118,6 +152,7 @@ pub fn measure(plan: Plan) -> Result<Native> {
         plan,
         bootmark: Costs::of(&ours),
         lttng: Costs::of(&theirs),
+        ruled: Ruled::of(&ours),
         lttng_version: session.version()?,
         event_per_clock: ratio(|(ours, _)| ours.enabled / ours.clock),
         lttng_per_event: ratio(|(ours, theirs)| theirs.enabled / ours.enabled),

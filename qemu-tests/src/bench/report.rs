@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::fleet::Fleet;
-use super::guest::{InGuest, Ruled};
-use super::native::{Costs, Native};
+use super::guest::InGuest;
+use super::native::{Costs, Native, Ruled};
 use super::stats::Spread;
 
 /// All that was measured; its JSON is what `--json` writes.
@@ -62,6 +62,8 @@ impl Report {
         let _ = writeln!(text, "{}", self.cpu);
         heading(&mut text, "on the host, nanoseconds an iteration");
         costs(&mut text, "Bootmark", "rdtsc", &native.bootmark);
+        heading(&mut text, "on the host, rules with filters and actions");
+        ruled(&mut text, &native.ruled);
         heading(&mut text, &native.lttng_version);
         costs(&mut text, "LTTng-UST", "clock_gettime", &native.lttng);
         heading(&mut text, "ratios");
@@ -87,6 +89,7 @@ impl Report {
             costs(&mut text, "Bootmark", "rdtsc", &guest.bootmark);
             line(&mut text, "event / clock read", guest.event_per_clock);
             text.push('\n');
+            heading(&mut text, "in the guest, rules with filters and actions");
             ruled(&mut text, &guest.ruled);
             fleet(&mut text, &guest.fleet);
         }
@@ -104,7 +107,6 @@ fn line(text: &mut String, name: &str, spread: Spread) {
 }
 
 fn ruled(text: &mut String, ruled: &Ruled) {
-    heading(text, "in the guest, rules with filters and actions");
     for (name, spread) in [
         ("event, rejected by a filter", ruled.rejected),
         ("event, passed by a filter", ruled.passed),
