@@ -49,24 +49,40 @@ impl Event {
 /// # Errors
 /// When the trace cannot be read whole.
 pub fn events(trace: &Path) -> Result<Vec<Event>> {
-    let lines = process::output(
-        Command::new(programs::build()?.bootmark)
-            .args(["view", "--json"])
-            .arg(trace),
-    )?;
-    lines
-        .lines()
-        .map(|line| {
-            let mut value: Value =
-                serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))?;
+    let lines = view(trace, &[])?.into_iter();
+    // Those of aggregations come behind the events.
+    Ok(lines
+        .filter(|value| value.get("aggregation").is_none())
+        .map(|mut value| {
             // The name that CTF readers show.
             if let (Some(event), Some(kind @ ("begin" | "end"))) =
                 (value["event"].as_str(), value["kind"].as_str())
             {
                 value["event"] = format!("{event}.{kind}").into();
             }
-            Ok(Event(value))
+            Event(value)
         })
+        .collect())
+}
+
+/// What aggregations kept: the rows of all tables, as `bootmark view --json` shows them.
+///
+/// # Errors
+/// When the trace cannot be read whole, or there are none.
+pub fn rows(trace: &Path) -> Result<Vec<Value>> {
+    view(trace, &["--aggregations"])
+}
+
+fn view(trace: &Path, args: &[&str]) -> Result<Vec<Value>> {
+    let lines = process::output(
+        Command::new(programs::build()?.bootmark)
+            .args(["view", "--json"])
+            .args(args)
+            .arg(trace),
+    )?;
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}")))
         .collect()
 }
 
