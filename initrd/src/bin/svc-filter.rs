@@ -1,41 +1,38 @@
 //! Writes events for tests of filters, and says how many of them a filter is to let through. Not
 //! started by the demo image.
 //!
-//! Its argument says what to do; each prints `expected TAG COUNT` for the events with that tag whose
+//! Each argument says what to do, or is the tag of plain events; what is done prints `expected TAG COUNT` for the events with that tag whose
 //! `n` is even.
 
 use std::env;
 use std::ffi::c_int;
 use std::hint::black_box;
-use std::process::ExitCode;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use initrd::trace::{marker, span};
 
+const GO: &str = "/run/bootmark/svc-filter.go";
 const FEW: u32 = 200;
 const MANY: u32 = 200_000;
 /// More than the library keeps until their end.
 const NESTED: u32 = 80;
 
-fn main() -> ExitCode {
+fn main() {
     for mode in env::args().skip(1) {
         match mode.as_str() {
-            "items" => items("items", 0..FEW),
             "spans" => spans(),
             "nested" => nested(NESTED),
             "quiet" => quiet(),
             "signals" => signals(),
             "forks" => forks(),
             "threads" => threads(),
-            other => {
-                eprintln!("svc-filter: `{other}` is nothing to do");
-                return ExitCode::FAILURE;
-            }
+            "wait" => wait(),
+            tag => items(tag, 0..FEW),
         }
     }
-    ExitCode::SUCCESS
 }
 
 fn item(tag: &str, n: u32) {
@@ -54,6 +51,15 @@ fn items(tag: &str, numbers: std::ops::Range<u32>) {
     let even = numbers.clone().filter(|n| n & 1 == 0).count();
     numbers.for_each(|n| item(tag, n));
     println!("expected {tag} {even}");
+}
+
+/// Events before and after somebody changed the rules, who then makes a file.
+fn wait() {
+    items("before", 0..10);
+    while !Path::new(GO).exists() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    items("after", 0..10);
 }
 
 /// One in ten fails, one in ten takes 20 ms.
