@@ -104,13 +104,12 @@ fn scopes_reach_the_processes_they_mean() {
     ] {
         assert_eq!(of(name), count, "{name}:\n{}", outcome.script_log);
     }
-    let of_nobody = events.iter().filter(|e| e.0["uid"] == 65534).count();
     let rest: usize = ["inside", "named", "loud", "after"]
         .into_iter()
         .map(of)
         .sum();
-    // The user's are all that is left, whether or not the view names users.
-    assert!(of_nobody == 200 || events.len() - rest == 200);
+    // Those of the process of another user are all that is left.
+    assert_eq!(events.len() - rest, 200);
 
     let rules = rules(&outcome, "status");
     assert_eq!(rules.len(), 1);
