@@ -10,6 +10,7 @@
 
 struct cred;
 struct file;
+struct inode;
 struct mm_struct;
 struct path;
 struct task_struct;
@@ -42,6 +43,16 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags);
 
 /* current has the credentials @new, which were @old; no lock is held. */
 void bootmark_cred(const struct cred *old, const struct cred *new);
+
+/* Call-backs: a child has its parent's, and an mm's end with it. */
+void bootmark_mm_dup(struct mm_struct *mm, const struct mm_struct *oldmm);
+void bootmark_mm_free(struct mm_struct *mm);
+
+/* /proc/PID/bootmark: @task is a thread of the process. */
+int bootmark_proc_open(struct file *file, struct task_struct *task);
+ssize_t bootmark_proc_write(struct file *file, const char __user *buf,
+			    size_t count, loff_t *pos);
+int bootmark_proc_release(struct inode *inode, struct file *file);
 
 /* New task and new mm: neither inherits buffers. */
 void bootbuf_task_init(struct task_struct *task);
@@ -80,6 +91,9 @@ static inline void bootmark_mmap(struct file *file, unsigned long addr,
 static inline void bootmark_fork(struct task_struct *child, u64 clone_flags) { }
 static inline void bootmark_cred(const struct cred *old,
 				 const struct cred *new) { }
+static inline void bootmark_mm_dup(struct mm_struct *mm,
+				   const struct mm_struct *oldmm) { }
+static inline void bootmark_mm_free(struct mm_struct *mm) { }
 static inline void bootbuf_task_init(struct task_struct *task) { }
 static inline void bootbuf_mm_init(struct mm_struct *mm) { }
 static inline void bootbuf_task_context(struct task_struct *task) { }

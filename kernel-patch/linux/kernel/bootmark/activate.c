@@ -229,7 +229,9 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 
 		WRITE_ONCE(mm->bootmark_gen, generation);
 	}
-	if (!READ_ONCE(bootmark_active) || !bootmark_file_eligible(file))
+	if (!READ_ONCE(bootmark_active) && !rcu_access_pointer(mm->bootmark_calls))
+		return;
+	if (!bootmark_file_eligible(file))
 		return;
 
 	module = bootmark_discover(file);
@@ -336,8 +338,11 @@ static int write_words(struct bootmark_view *view)
 	return ret;
 }
 
-/* Brings @mm up to date, which is that of @task, for which there is a reference. */
-static int sync_mm(struct mm_struct *mm, struct task_struct *task)
+/*
+ * Brings @mm up to date, which is that of @task, for which there is a reference.
+ * @called takes how many markers have call-backs; NULL when nobody asks.
+ */
+static int sync_mm(struct mm_struct *mm, struct task_struct *task, u64 *called)
 {
 	struct bootmark_view view;
 	unsigned int round = 0;
@@ -347,7 +352,7 @@ static int sync_mm(struct mm_struct *mm, struct task_struct *task)
 
 	do {
 		ret = bootmark_view_open(&view, mm, task);
-		if (!ret && READ_ONCE(bootmark_active))
+		if (!ret && (READ_ONCE(bootmark_active) || view.calls))
 			ret = discover_mm(mm);
 		if (!ret && !view.shared) {
 			ret = collect_modules(&view);
@@ -358,6 +363,8 @@ static int sync_mm(struct mm_struct *mm, struct task_struct *task)
 			ret = write_words(&view);
 		again = !ret && bootmark_view_is_outdated(&view, round++);
 		generation = view.generation;
+		if (called)
+			*called = view.called;
 		bootmark_view_close(&view);
 	} while (again);
 	if (ret)
@@ -419,7 +426,30 @@ static int sync_process(struct task_struct *process, struct mm_struct *mm)
 	if (READ_ONCE(process->vfork_done) ||
 	    READ_ONCE(mm->bootmark_gen) == READ_ONCE(bootmark_generation))
 		return 0;
-	return sync_mm(mm, process);
+	return sync_mm(mm, process, NULL);
+}
+
+int bootmark_sync_current(u64 *called)
+{
+	/* Pairs with bootmark_view_is_outdated(): it sees the call-backs or we its words. */
+	smp_mb();
+	return sync_mm(current->mm, current, called);
+}
+
+int bootmark_view_of(struct bootmark_view *view, struct mm_struct *mm,
+		     struct task_struct *task)
+{
+	int ret = bootmark_view_open(view, mm, task);
+
+	/* A list of its own is wanted in any case. */
+	view->shared = false;
+	if (!ret)
+		ret = discover_mm(mm);
+	if (!ret)
+		ret = collect_modules(view);
+	if (!ret)
+		bootmark_view_fill(view);
+	return ret;
 }
 
 int bootmark_sync_all(enum bootmark_sync what)
@@ -455,7 +485,7 @@ int bootmark_sync_all(enum bootmark_sync what)
  *
  * The generation is copied with the mm before its pages are, so a child that is
  * not of the present one may hold words from before a change.  And a rule for one
- * process, by its number, is not for its children.
+ * process, by its number, is not for its children.  Call-backs are.
  */
 void bootmark_fork(struct task_struct *child, u64 clone_flags)
 {
@@ -469,9 +499,10 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags)
 	if (!mm)
 		return;
 	/* In this order: a rule that goes is there until the generation changes. */
-	if (bootmark_rules_name(current->mm) ||
+	if (bootmark_calls_follow(mm, current->mm) ||
+	    bootmark_rules_name(current->mm) ||
 	    READ_ONCE(mm->bootmark_gen) != READ_ONCE(bootmark_generation))
-		sync_mm(mm, child);
+		sync_mm(mm, child, NULL);
 	mmput(mm);
 }
 
@@ -496,5 +527,5 @@ void bootmark_cred(const struct cred *old, const struct cred *new)
 	if (!current->mm || current->flags & PF_KTHREAD || current->in_execve ||
 	    current->vfork_done)
 		return;
-	sync_mm(current->mm, current);
+	sync_mm(current->mm, current, NULL);
 }

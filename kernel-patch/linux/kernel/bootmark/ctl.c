@@ -219,9 +219,15 @@ static int slot_text(struct marker_ctl_args *args)
 
 static int marker_ctl(unsigned int op, struct marker_ctl_args *args)
 {
-	/* What a process needs to follow the rules. */
-	if (op == MARKER_CTL_SLOT_TEXT)
+	/* What a process needs to follow the rules, and what is its own. */
+	switch (op) {
+	case MARKER_CTL_SLOT_TEXT:
 		return slot_text(args);
+	case MARKER_CTL_CALLS_SET:
+		return bootmark_calls_set(args);
+	case MARKER_CTL_CALLS_GET:
+		return bootmark_calls_get(args);
+	}
 	if (!perfmon_capable())
 		return -EPERM;
 	switch (op) {
@@ -246,8 +252,9 @@ static int marker_ctl(unsigned int op, struct marker_ctl_args *args)
  * @uargs: in and out
  * @size: octets at @uargs
  *
- * Needs CAP_PERFMON for everything but MARKER_CTL_SLOT_TEXT: rules reach into
- * every process, and the answers name files of every user.
+ * Needs CAP_PERFMON for everything but MARKER_CTL_SLOT_TEXT, which every traced
+ * process asks for, and MARKER_CTL_CALLS_*, which are about the caller alone:
+ * rules reach into every process, and the answers name files of every user.
  *
  * Return: 0; -EPERM; -EINVAL for an unknown operation or flag and for a
  * malformed rule; -E2BIG when @uargs has members that this kernel does not know;

@@ -19,6 +19,9 @@ bool bootbuf_available(void);
 /* Fills in boot id, pool, chunk and clock members of @status. */
 void bootbuf_fill_status(struct bootmark_status *status);
 
+/* The trace clock, which works without a pool too. */
+void bootbuf_fill_clock(struct marker_clock *clock);
+
 /*
  * Appends a record (enum bootbuf_meta) made of two parts to the meta stream.
  * Any context but NMI.  Returns 0, or -ENOSPC when its share is used up.

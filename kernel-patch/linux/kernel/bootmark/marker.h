@@ -357,6 +357,18 @@ u32 bootmark_rules_scopes(void);
 /* True while there is any rule. */
 extern bool bootmark_active;
 
+/* ---- Call-backs (calls.c) ------------------------------------------------------------- */
+
+struct bootmark_calls;
+
+struct bootmark_calls *bootmark_calls_of(const struct mm_struct *mm);
+void bootmark_calls_put(struct bootmark_calls *calls);
+bool bootmark_calls_match(const struct bootmark_calls *calls,
+			  const struct bootmark_desc *desc);
+bool bootmark_calls_follow(struct mm_struct *mm, const struct mm_struct *oldmm);
+int bootmark_calls_set(struct marker_ctl_args *args);
+int bootmark_calls_get(struct marker_ctl_args *args);
+
 /* ---- What one process has to hold (view.c) --------------------------------------- */
 
 /**
@@ -365,7 +377,9 @@ extern bool bootmark_active;
  * @process: what scopes look at
  * @generation: of the rules that it follows, or an earlier one
  * @scopes: BOOTMARK_SCOPE_* that were asked for
- * @shared: no rule singles it out: the words are those of the modules
+ * @shared: nothing singles it out: the words are those of the modules
+ * @calls: its call-backs, NULL for none
+ * @called: markers that have one
  * @modules: else, its modules by number: struct bootmark_view_module
  * @room: for the path
  */
@@ -375,6 +389,8 @@ struct bootmark_view {
 	u32			generation;
 	u32			scopes;
 	bool			shared;
+	struct bootmark_calls	*calls;
+	u32			called;
 	struct xarray		modules;
 	char			*room;
 };
@@ -389,6 +405,16 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
 bool bootmark_view_is_outdated(const struct bootmark_view *view,
 			       unsigned int round);
 void bootmark_view_close(struct bootmark_view *view);
+
+/**
+ * struct bootmark_view_module - the words of one module in a view
+ * @module: the module
+ * @states: one for each marker
+ */
+struct bootmark_view_module {
+	struct bootmark_module	*module;
+	u32			states[];
+};
 
 /* ---- Activation (activate.c) --------------------------------------------------- */
 
@@ -405,6 +431,14 @@ enum bootmark_sync {
  * the caller is being killed.
  */
 int bootmark_sync_all(enum bootmark_sync what);
+/* Goes over the calling process; @called takes how many markers have call-backs. */
+int bootmark_sync_current(u64 *called);
+/*
+ * Works out what @mm, which is that of @task, has to hold, looking into unknown
+ * files.  Sleeps; no lock held.  To be closed, also after an error.
+ */
+int bootmark_view_of(struct bootmark_view *view, struct mm_struct *mm,
+		     struct task_struct *task);
 
 /* ---- Following ftrace (follow.c) ------------------------------------------------- */
 

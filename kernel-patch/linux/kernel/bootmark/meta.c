@@ -92,6 +92,17 @@ u64 bootbuf_clock_hz(void)
 	return bootbuf_clock_tsc ? bootbuf_tsc_hz() : NSEC_PER_SEC;
 }
 
+/**
+ * bootbuf_fill_clock - for MARKER_CTL_CALLS_GET
+ * @clock: is filled in
+ */
+void bootbuf_fill_clock(struct marker_clock *clock)
+{
+	clock->clock = bootbuf_clock_tsc ? BOOTBUF_CLOCK_TSC :
+					   BOOTBUF_CLOCK_BOOTTIME;
+	clock->freq_hz = bootbuf_clock_hz();
+}
+
 /* Readers that come and go shall not fill the stream that is never freed. */
 #define BOOTBUF_CLOCK_NOTE_NS	(10 * NSEC_PER_SEC)
 

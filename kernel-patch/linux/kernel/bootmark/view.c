@@ -17,16 +17,6 @@
 #include <linux/slab.h>
 #include "marker.h"
 
-/**
- * struct bootmark_view_module - the words of one module in a view
- * @module: the module
- * @states: one for each marker
- */
-struct bootmark_view_module {
-	struct bootmark_module	*module;
-	u32			states[];
-};
-
 /* The effective user of a process is that of its first thread that lives. */
 static kuid_t process_uid(struct task_struct *task)
 {
@@ -85,7 +75,8 @@ int bootmark_view_open(struct bootmark_view *view, struct mm_struct *mm,
 		.generation = smp_load_acquire(&bootmark_generation),
 	};
 	view->scopes = bootmark_rules_scopes() & BOOTMARK_SCOPE_PROCESS;
-	view->shared = !view->scopes;
+	view->calls = bootmark_calls_of(mm);
+	view->shared = !view->scopes && !view->calls;
 	xa_init(&view->modules);
 	if (view->scopes & BOOTMARK_SCOPE_UID)
 		view->process.uid = process_uid(task);
@@ -109,7 +100,8 @@ int bootmark_view_want(struct bootmark_view *view,
 
 	if (xa_load(&view->modules, module->id))
 		return 0;
-	entry = kvzalloc(struct_size(entry, states, module->count), GFP_KERNEL);
+	entry = kvzalloc(struct_size(entry, states, module->count),
+			 GFP_KERNEL_ACCOUNT);
 	if (!entry)
 		return -ENOMEM;
 	entry->module = module;
@@ -117,6 +109,26 @@ int bootmark_view_want(struct bootmark_view *view,
 	if (ret)
 		kvfree(entry);
 	return ret;
+}
+
+/* Adds the call-backs: rules neither allow nor forbid them. */
+static void add_calls(struct bootmark_view *view,
+		      struct bootmark_view_module *entry)
+{
+	struct bootmark_module *module = entry->module;
+	u32 i;
+
+	lockdep_assert_held(&bootmark_lock);
+	for (i = 0; i < module->count; i++) {
+		if (bootmark_calls_match(view->calls, &module->descs[i])) {
+			set_bit(i, module->touched);
+			entry->states[i] |=
+				(module->first_id + i) << BOOTMARK_STATE_ID_SHIFT |
+				BOOTMARK_STATE_CALL;
+			view->called++;
+		}
+		cond_resched();
+	}
 }
 
 /**
@@ -131,9 +143,13 @@ void bootmark_view_fill(struct bootmark_view *view)
 	unsigned long id;
 
 	mutex_lock(&bootmark_lock);
-	xa_for_each(&view->modules, id, entry)
+	view->called = 0;
+	xa_for_each(&view->modules, id, entry) {
 		bootmark_rules_states(entry->module, &view->process,
 				      entry->states);
+		if (view->calls)
+			add_calls(view, entry);
+	}
 	mutex_unlock(&bootmark_lock);
 }
 
@@ -171,9 +187,13 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
 bool bootmark_view_is_outdated(const struct bootmark_view *view,
 			       unsigned int round)
 {
-	/* Pairs with bootmark_sync_all() and with the same in bootmark_cred(). */
+	/*
+	 * Pairs with bootmark_sync_all(), bootmark_sync_current() and with the
+	 * same in bootmark_cred().
+	 */
 	smp_mb();
-	if (READ_ONCE(bootmark_generation) != view->generation)
+	if (READ_ONCE(bootmark_generation) != view->generation ||
+	    rcu_access_pointer(view->process.mm->bootmark_calls) != view->calls)
 		return true;
 	return view->scopes & BOOTMARK_SCOPE_UID && round < MAX_ROUNDS &&
 	       !uid_eq(process_uid(view->task), view->process.uid);
@@ -191,5 +211,6 @@ void bootmark_view_close(struct bootmark_view *view)
 	xa_for_each(&view->modules, id, entry)
 		kvfree(entry);
 	xa_destroy(&view->modules);
+	bootmark_calls_put(view->calls);
 	kfree(view->room);
 }
