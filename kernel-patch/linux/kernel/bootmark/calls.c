@@ -283,9 +283,10 @@ int bootmark_calls_set(struct marker_ctl_args *args)
 	mutex_unlock(&calls_lock);
 	bootmark_calls_put(old);
 	ret = bootmark_sync_current(&args->result);
-	/* Pairs with the acquire in bootmark_mm_dup(). */
-	if (!ret)
+	if (!ret) {
+		/* Pairs with the acquire in bootmark_mm_dup(). */
 		smp_store_release(&calls->written, true);
+	}
 	bootmark_calls_put(calls);
 	return ret;
 }
