@@ -32,6 +32,7 @@ fn help_names_every_option_of_boot() {
         "--shell",
         "--add",
         "--script",
+        "--panic-after",
         "--memory",
         "--cpus",
         "--timeout",
