@@ -130,6 +130,10 @@ pub struct ExtractArgs {
         allow_hyphen_values = true
     )]
     pub boot: Boot,
+    /// Take the trace from a memory dump instead: an ELF file as QEMU's dump-guest-memory and kdump's
+    /// /proc/vmcore are.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["boot", "packets"])]
+    pub vmcore: Option<PathBuf>,
     /// Stop reading after so many seconds, even when programs write faster than this reads.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u32,

@@ -1,28 +1,21 @@
 //! `bootmark extract`.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::cli::{Boot, Exit, ExtractArgs};
 use crate::extract::source::{FileSource, KernelSource, Source, SourceError};
+use crate::extract::vmcore::VmcoreSource;
 use crate::extract::{Report, extract};
 use crate::trace::tsdl::Machine;
 use crate::units::Octets;
 
 pub fn run(args: &ExtractArgs) -> Result<Exit> {
     let deadline = Instant::now() + Duration::from_secs(args.timeout.into());
-    let mut source: Box<dyn Source> = match (&args.packets, args.boot) {
-        (Some(file), _) => Box::new(FileSource::open(file)?),
-        (None, Boot::Running) => Box::new(KernelSource::open()?),
-        (None, Boot::Previous) => match KernelSource::previous() {
-            Ok(source) => Box::new(source),
-            Err(nothing @ SourceError::NoPrevious) => {
-                anstream::eprintln!("bootmark: {nothing}");
-                return Ok(Exit::Nothing);
-            }
-            Err(error) => return Err(error.into()),
-        },
+    let Some(mut source) = source(args)? else {
+        return Ok(Exit::Nothing);
     };
     let report = extract(source.as_mut(), &args.output, machine(), deadline)?;
     warn(&report, args);
@@ -36,6 +29,51 @@ pub fn run(args: &ExtractArgs) -> Result<Exit> {
         Octets(totals.bytes),
     );
     Ok(Exit::Done)
+}
+
+/// Where the packets come from; `None` when it was said that there are none.
+fn source(args: &ExtractArgs) -> Result<Option<Box<dyn Source>>> {
+    if let Some(dump) = &args.vmcore {
+        return Ok(Some(Box::new(vmcore(dump)?)));
+    }
+    if let Some(file) = &args.packets {
+        return Ok(Some(Box::new(FileSource::open(file)?)));
+    }
+    if args.boot == Boot::Running {
+        return Ok(Some(Box::new(KernelSource::open()?)));
+    }
+    match KernelSource::previous() {
+        Ok(source) => Ok(Some(Box::new(source))),
+        Err(nothing @ SourceError::NoPrevious) => {
+            anstream::eprintln!("bootmark: {nothing}");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn vmcore(dump: &Path) -> Result<VmcoreSource> {
+    let source = VmcoreSource::open(dump)?;
+    let release = source.head.release.split(|&octet| octet == 0).next();
+    anstream::eprintln!(
+        "bootmark: {}: trace buffers of {} at {:#x}, {}, of Linux {}",
+        dump.display(),
+        Octets(source.head.size),
+        source.head.phys,
+        if source.told {
+            "as VMCOREINFO says"
+        } else {
+            "found by search"
+        },
+        String::from_utf8_lossy(release.unwrap_or_default()),
+    );
+    if source.damaged != 0 {
+        anstream::eprintln!(
+            "bootmark: {} chunks of them are damaged or not in the dump",
+            source.damaged
+        );
+    }
+    Ok(source)
 }
 
 fn warn(report: &Report, args: &ExtractArgs) {

@@ -5,8 +5,10 @@
 
 pub mod check;
 pub mod notes;
+pub mod pool;
 pub mod source;
 pub mod store;
+pub mod vmcore;
 
 use std::path::Path;
 use std::time::Instant;

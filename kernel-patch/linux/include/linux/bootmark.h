@@ -64,6 +64,9 @@ void bootbuf_task_context(struct task_struct *task);
 /* current is about to give up its mm for another program: seal its chunk. */
 void bootbuf_exec(void);
 
+/* VMCOREINFO is being written. */
+void bootbuf_save_vmcoreinfo(void);
+
 /* current ends with wait status @code; its mm is still there. */
 void bootbuf_exit(long code);
 
@@ -98,6 +101,7 @@ static inline void bootbuf_task_init(struct task_struct *task) { }
 static inline void bootbuf_mm_init(struct mm_struct *mm) { }
 static inline void bootbuf_task_context(struct task_struct *task) { }
 static inline void bootbuf_exec(void) { }
+static inline void bootbuf_save_vmcoreinfo(void) { }
 static inline void bootbuf_exit(long code) { }
 static inline void bootmark_mount_begin(struct bootmark_mount *mount,
 					const char *source,

@@ -10,6 +10,7 @@
 #define pr_fmt(fmt) "bootbuf: " fmt
 
 #include <linux/bitmap.h>
+#include <linux/bootmark.h>
 #include <linux/crc32.h>
 #include <linux/init.h>
 #include <linux/irq_work.h>
@@ -20,6 +21,7 @@
 #include <linux/string.h>
 #include <linux/utsname.h>
 #include <linux/uuid.h>
+#include <linux/vmcore_info.h>
 
 #include "buffer.h"
 
@@ -158,6 +160,17 @@ void __init bootbuf_init(void)
 	pr_info("pool of %lu KiB at %pa, boot %pUb\n", bootbuf.size / 1024,
 		&bootbuf_phys, bootbuf.head->boot_id);
 }
+
+#ifdef CONFIG_VMCORE_INFO
+/**
+ * bootbuf_save_vmcoreinfo - tell readers of memory dumps where the pool is
+ */
+void __init bootbuf_save_vmcoreinfo(void)
+{
+	if (bootbuf.head)
+		vmcoreinfo_append_str("BOOTBUF_POOL=%llx\n", bootbuf.head->phys);
+}
+#endif
 
 /**
  * bootbuf_available - is there a pool

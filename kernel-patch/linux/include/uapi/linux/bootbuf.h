@@ -408,7 +408,7 @@ struct bootbuf_open_args {
 #define BOOTBUF_POOL_MAGIC	0x31465542544f4f42ull	/* "BOOTBUF1" */
 #define BOOTBUF_POOL_VERSION	2
 /* Pools start at multiples of this: where the next boot looks for them. */
-#define BOOTBUF_POOL_ALIGN	(1u << 20)
+#define BOOTBUF_POOL_ALIGN	0x100000u
 /* Offset of a second copy of struct bootbuf_pool. */
 #define BOOTBUF_POOL_COPY	2048
 
