@@ -2,10 +2,13 @@
 //! markers and ftrace.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use qemu_tests::guest::Guest;
 use qemu_tests::outcome::Outcome;
 use qemu_tests::reading::{self, Event};
+use qemu_tests::{kernel, process};
 
 /// All events; babeltrace2 reads as many, without a warning.
 fn events(outcome: &Outcome) -> Vec<Event> {
@@ -187,6 +190,63 @@ fn requests_come_in_pairs(events: &[Event]) {
     assert!(left <= 4, "{left} requests never completed");
 }
 
+const MODULE: &str = "
+#include <linux/module.h>
+static int __init started(void) { return 0; }
+static void __exit ended(void) { }
+module_init(started);
+module_exit(ended);
+MODULE_LICENSE(\"GPL\");
+MODULE_DESCRIPTION(\"nothing\");
+";
+
+/// Builds a module of the guest's kernel that does nothing.
+fn build_module(dir: &Path) -> PathBuf {
+    fs::write(dir.join("nothing.c"), MODULE).unwrap();
+    fs::write(dir.join("Makefile"), "obj-m := nothing.o\n").unwrap();
+    let inputs = kernel::Inputs::read(None, "small").unwrap();
+    kernel::in_build_tree(&inputs, |_, build| {
+        process::output(kernel::kbuild(build).arg("modules_prepare"))?;
+        // There is no list of all symbols, as the kernel's own modules are not built.
+        process::output(
+            kernel::kbuild(build)
+                .arg(format!("M={}", dir.display()))
+                .args(["KBUILD_MODPOST_WARN=1", "modules"]),
+        )
+    })
+    .unwrap();
+    dir.join("nothing.ko")
+}
+
+#[test]
+fn modules_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "
+        insmod /nothing.ko && rmmod nothing
+        echo \"status $?\"
+    ";
+    let outcome = Guest::new()
+        .rules("kernel:module_*,kernel:initcall")
+        .add(build_module(dir.path()), "/nothing.ko")
+        .script(script)
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.printed("status"), "0", "{}", outcome.script_log);
+    let events = events(&outcome);
+    let first = |name: &str, field: &str, text: &str| {
+        let found = events.iter().position(|event| {
+            event.name() == name && event.text(field).is_some_and(|name| name.starts_with(text))
+        });
+        found.unwrap_or_else(|| panic!("no {name} of {text}"))
+    };
+    let loaded = first("kernel:module_load", "name", "nothing");
+    // TAINT_OOT_MODULE.
+    assert_eq!(signed(&events[loaded], "taints") & 1 << 12, 1 << 12);
+    let started = first("kernel:initcall.end", "func", "started");
+    assert!(loaded < started);
+    assert!(started < first("kernel:module_free", "name", "nothing"));
+}
+
 #[test]
 fn system_calls_are_recorded_on_request_only() {
     let script = "
@@ -334,6 +394,7 @@ fn one_switch_turns_markers_and_ftrace_on_and_off() {
         echo \"boot $(cat $tracing/tracing_on)\"
         echo \"parameter $(cat /sys/module/bootmark/parameters/follow_ftrace)\"
         bootmark list --system | grep -c '^on' | sed 's/^/on-while-shut /'
+        bootmark status | grep '^ftrace' | sed 's/^/status /'
         $services/svc-threads
         on
         $services/svc-threads
@@ -370,6 +431,7 @@ fn one_switch_turns_markers_and_ftrace_on_and_off() {
     assert_eq!(outcome.printed("boot"), "0", "{log}");
     assert_eq!(outcome.printed("parameter"), "Y", "{log}");
     assert_eq!(outcome.printed("on-while-shut"), "0", "{log}");
+    assert!(outcome.printed("status").contains("followed"), "{log}");
     assert_eq!(outcome.printed("triggered"), "0", "{log}");
     outcome.shows(&["bootmark: markers follow ftrace, where tracing is off now"]);
 
