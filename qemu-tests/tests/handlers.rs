@@ -43,7 +43,9 @@ fn call_backs_run_without_a_rule_and_without_a_buffer() {
 #[test]
 fn call_backs_run_beside_recording() {
     let outcome = Guest::new()
-        .rules("handlers:*")
+        // Without the one that threads write as fast as they can while its call-back is removed: it
+        // fills every pool.
+        .rules("handlers:*,!handlers:load")
         .append("bootmark.services=no")
         .script(format!("export RULES=1\n{RUN}"))
         .boot()

@@ -41,7 +41,10 @@ fn witnesses() -> String {
 }
 
 fn guest() -> Guest {
+    // A panic may be some seconds in coming, in which the witnesses must not run out of room.
     Guest::new()
+        .memory(1024)
+        .pool("192M")
         .append("memmap=8K$0x8000000")
         .reboots()
         .tolerate(Alarm::Panic)
