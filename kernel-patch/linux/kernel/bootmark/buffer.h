@@ -9,6 +9,7 @@
  *   mmap_lock			of the process that owns a window
  *   bootbuf_mm.lock		slots of a window and every change of its ptes
  *   i_mmap_rwsem, ptl		taken by the mm functions that we call
+ *   task_lock			of a thread that gets another name or user
  *   bootbuf_meta lock		raw, any context but NMI
  *   bootbuf.lock		raw, any context; NMI only tries it
  *
@@ -136,7 +137,7 @@ enum bootbuf_kind {
  * @slots: its empty slots; bootbuf_mm.lock
  * @idle: its emptied chunks; bootbuf.lock
  * @nidle: their number; bootbuf.lock
- * @cur: its open chunk; only current changes it
+ * @cur: its open chunk; only current changes it, to another one under bootbuf.lock
  * @instance: number of its stream, 0 before the first chunk
  * @seq: packets of the stream so far
  * @lost: events of the stream lost so far
@@ -407,6 +408,7 @@ void bootbuf_user_put(struct bootbuf_user *user);
 struct bootbuf_task *bootbuf_task_create(void);
 void bootbuf_task_put(struct bootbuf_task *bt);
 int bootbuf_task_check_user(struct bootbuf_task *bt);
+void bootbuf_ctl_context(struct bootbuf_ctl *ctl, struct task_struct *task);
 void bootbuf_announce(struct bootbuf_owner *owner);
 void bootbuf_announce_exec(void);
 void bootbuf_announce_exit(long code);

@@ -276,11 +276,6 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 	WRITE_ONCE(ctl->size, size);
 	WRITE_ONCE(ctl->clock, bootbuf_clock_id());
 	WRITE_ONCE(ctl->lost, 0);
-	/* For filters, which only the thread itself evaluates. */
-	ctl->pid = task_tgid_nr(current);
-	ctl->tid = task_pid_nr(current);
-	ctl->uid = __kuid_val(current_uid());
-	strscpy_pad(ctl->comm, current->comm);
 	ctl->freq_hz = bootbuf_clock_hz();
 	/* Last: what lets the thread write. */
 	smp_store_release(&ctl->limit,
@@ -293,11 +288,13 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 			    writer->seq++);
 	bootbuf_header_names(header);
 	header->discarded = writer->lost;
+	/* Together, so that another name reaches the chunk: bootbuf_task_context(). */
+	bootbuf_ctl_context(ctl, current);
+	WRITE_ONCE(writer->cur, chunk);
 	raw_spin_unlock_irq(&bootbuf.lock);
 
 	if (writer->grants < 2)
 		writer->grants++;
-	writer->cur = chunk;
 }
 
 /* Both counts come from the process. */
@@ -367,7 +364,8 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 		bt = bootbuf_task_create();
 		if (!bt)
 			return -ENOMEM;
-		current->bootbuf = bt;
+		/* Others look at it only to tell it another name. */
+		smp_store_release(&current->bootbuf, bt);
 	}
 	err = bootbuf_task_check_user(bt);
 	if (err)
@@ -493,7 +491,9 @@ void bootbuf_exit(long code)
 
 	if (bt) {
 		bootbuf_leave(bt, BOOTBUF_SEAL_EXIT, code);
-		current->bootbuf = NULL;
+		task_lock(current);
+		WRITE_ONCE(current->bootbuf, NULL);
+		task_unlock(current);
 		bootbuf_task_put(bt);
 	}
 	if (!atomic_read(&current->signal->live))

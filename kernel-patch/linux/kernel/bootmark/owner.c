@@ -201,32 +201,51 @@ int bootbuf_task_check_user(struct bootbuf_task *bt)
 }
 
 /**
- * bootbuf_task_context - a thread has another name or another user
+ * bootbuf_ctl_context - say in a chunk who writes to it
+ * @ctl: head of an open chunk
  * @task: the thread
  *
- * Tells its filters, which read both at the head of its chunk.  Any context but
- * NMI.
+ * For filters, which only the thread itself evaluates.
+ */
+void bootbuf_ctl_context(struct bootbuf_ctl *ctl, struct task_struct *task)
+{
+	lockdep_assert_held(&bootbuf.lock);
+
+	WRITE_ONCE(ctl->pid, task_tgid_nr(task));
+	WRITE_ONCE(ctl->tid, task_pid_nr(task));
+	WRITE_ONCE(ctl->uid, __kuid_val(task_uid(task)));
+	strscpy_pad(ctl->comm, task->comm);
+}
+
+/**
+ * bootbuf_task_context - a thread has another name or another user
+ * @task: the thread, perhaps another than the current one
+ *
+ * Process context.  A thread that never wrote pays a load.
  */
 void bootbuf_task_context(struct task_struct *task)
 {
-	/* Compared, not followed: another thread may be ending. */
-	struct bootbuf_task *bt = READ_ONCE(task->bootbuf);
-	u32 uid = __kuid_val(task_uid(task));
-	struct bootbuf_chunk *chunk;
-	unsigned long flags;
+	struct bootbuf_task *bt;
+	unsigned int kind;
 
-	if (!bt)
+	if (!READ_ONCE(task->bootbuf))
 		return;
-	raw_spin_lock_irqsave(&bootbuf.lock, flags);
-	list_for_each_entry(chunk, &bootbuf.open, node) {
-		struct bootbuf_ctl *ctl = bootbuf_chunk_data(chunk);
+	/* Under it the thread does not end: see bootbuf_exit(). */
+	task_lock(task);
+	bt = READ_ONCE(task->bootbuf);
+	if (!bt)
+		goto unlock;
+	raw_spin_lock_irq(&bootbuf.lock);
+	for (kind = 0; kind < BOOTBUF_KINDS; kind++) {
+		struct bootbuf_chunk *chunk = READ_ONCE(bt->writers[kind].cur);
 
-		if (chunk->bt != bt)
-			continue;
-		WRITE_ONCE(ctl->uid, uid);
-		strscpy_pad(ctl->comm, task->comm);
+		/* The thread may have sealed it, and not have the next one yet. */
+		if (chunk && chunk->state == BOOTBUF_OPEN && chunk->bt == bt)
+			bootbuf_ctl_context(bootbuf_chunk_data(chunk), task);
 	}
-	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
+	raw_spin_unlock_irq(&bootbuf.lock);
+unlock:
+	task_unlock(task);
 }
 
 /* ---- The process in the meta stream --------------------------------------------- */
