@@ -233,12 +233,19 @@ static int exec_block(const char *path, int ask, int answer)
 	return execl(path, path, "block", number[0], number[1], NULL);
 }
 
+/* An empty directory that only this test has. */
+static int make_directory(char *path, size_t size)
+{
+	snprintf(path, size, "/tmp/bootmark-%d", getpid());
+	return mkdir(path, 0700);
+}
+
 /* In another root directory, with a program that has no path outside. */
 TEST_F(reach, chroot)
 {
-	char dir[] = "/tmp/bootmark-XXXXXX";
+	char dir[32];
 
-	ASSERT_NE(NULL, mkdtemp(dir));
+	ASSERT_EQ(0, make_directory(dir, sizeof(dir)));
 	self->pid = fork();
 	if (!self->pid)
 		_exit(chdir(dir) || copy_self("program") || chroot(".") ||
@@ -255,10 +262,10 @@ TEST_F(reach, chroot)
 /* In mount and pid namespaces of its own, on a file system nobody else sees. */
 TEST_F(reach, namespaces)
 {
-	char dir[] = "/tmp/bootmark-XXXXXX";
+	char dir[32];
 	pid_t parent;
 
-	ASSERT_NE(NULL, mkdtemp(dir));
+	ASSERT_EQ(0, make_directory(dir, sizeof(dir)));
 	parent = fork();
 	if (!parent) {
 		pid_t pid;
