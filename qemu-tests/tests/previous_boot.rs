@@ -122,6 +122,29 @@ fn a_panic_in_a_system_call() {
 }
 
 #[test]
+fn what_a_process_aggregated_is_there_after_a_panic() {
+    let outcome = guest()
+        .rules("svc:witness{count(), max(number) by cpu}")
+        .script(format!("{}echo c > /proc/sysrq-trigger", witnesses()))
+        .boot()
+        .unwrap();
+    let rows = reading::rows(&outcome.previous()).unwrap();
+    assert_eq!(rows.len(), 2, "{rows:#?}");
+    for row in &rows {
+        let cpu = row["key"]["cpu"].as_u64().unwrap();
+        let told: u64 = outcome.printed(&format!("witness {cpu}")).parse().unwrap();
+        assert!(told >= 100, "{told}");
+        // The last one may have been counted and not told, and be in one value and not the other.
+        for found in [&row["count"], &row["values"]["max(number)"]] {
+            let found = found.as_u64().unwrap();
+            assert!(found == told || found == told + 1, "{told} told: {row}");
+        }
+    }
+    assert!(reading::events(&outcome.previous()).unwrap().is_empty());
+    assert_eq!(reading::summary(&outcome.previous()).unwrap()["lost"], 0);
+}
+
+#[test]
 fn a_panic_in_an_interrupt_while_all_cpus_write() {
     let dir = tempfile::tempdir().unwrap();
     let monitor = dir.path().join("monitor");
