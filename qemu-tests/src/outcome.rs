@@ -107,6 +107,33 @@ impl Outcome {
         }
     }
 
+    /// For tests: one line of the console has all of these words.
+    ///
+    /// # Panics
+    /// When none has; the message has the console.
+    #[track_caller]
+    pub fn tells(&self, words: &[&str]) {
+        let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+        assert!(
+            self.console.lines().any(has_all),
+            "no line with {words:?}:\n{}",
+            self.console
+        );
+    }
+
+    /// For tests: what the script printed behind a line `== title`, up to the next such line.
+    ///
+    /// # Panics
+    /// When there is no such line; the message has all that the script printed.
+    #[track_caller]
+    pub fn section(&self, title: &str) -> &str {
+        let head = format!("== {title}\n");
+        let Some((_, rest)) = self.script_log.split_once(&head) else {
+            panic!("no section {title}:\n{}", self.script_log);
+        };
+        rest.split("\n== ").next().unwrap_or_default()
+    }
+
     /// For tests: the value of a line `key value` that the script printed.
     ///
     /// # Panics

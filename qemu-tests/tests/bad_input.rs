@@ -3,28 +3,8 @@
 //! Root devices and inits that are not there: `initrd_failures`. Damaged traces and files: the tests of `tools`.
 
 use qemu_tests::guest::Guest;
-use qemu_tests::outcome::Outcome;
 use qemu_tests::reading;
 use serde_json::Value;
-
-/// Fails unless the console has a line with all these words.
-fn told(outcome: &Outcome, words: &[&str]) {
-    let found = outcome
-        .console
-        .lines()
-        .any(|line| words.iter().all(|word| line.contains(word)));
-    assert!(found, "no line with {words:?}:\n{}", outcome.console);
-}
-
-/// The script's output behind a line `== title`, up to the next such line.
-fn section<'a>(outcome: &'a Outcome, title: &str) -> &'a str {
-    let head = format!("== {title}\n");
-    let (_, rest) = outcome
-        .script_log
-        .split_once(&head)
-        .unwrap_or_else(|| panic!("no section {title}:\n{}", outcome.script_log));
-    rest.split("== ").next().unwrap_or_default()
-}
 
 #[test]
 fn malformed_rules_are_skipped_and_unmatched_ones_are_named() {
@@ -43,13 +23,10 @@ fn malformed_rules_are_skipped_and_unmatched_ones_are_named() {
         .script(script)
         .boot()
         .unwrap();
-    told(&outcome, &["init:mo/unt", "position 11", "'/'"]);
-    told(
-        &outcome,
-        &["!init:*{x}", "position 7", "no filter or actions"],
-    );
+    outcome.tells(&["init:mo/unt", "position 11", "'/'"]);
+    outcome.tells(&["!init:*{x}", "position 7", "no filter or actions"]);
 
-    let status: Value = serde_json::from_str(section(&outcome, "status")).unwrap();
+    let status: Value = serde_json::from_str(outcome.section("status")).unwrap();
     let rules: Vec<(&str, u64)> = status["rules"]
         .as_array()
         .unwrap()
@@ -65,11 +42,11 @@ fn malformed_rules_are_skipped_and_unmatched_ones_are_named() {
     assert!(matches!(rules[0], ("init:start", 1..)), "{rules:?}");
     assert_eq!(rules[1], ("nothing:here", 0));
 
-    let malformed = section(&outcome, "malformed");
+    let malformed = outcome.section("malformed");
     assert!(malformed.contains("malformed rule"), "{malformed}");
     assert!(malformed.contains("svc:st[ep\n"), "{malformed}");
     assert!(malformed.contains("exit 1"), "{malformed}");
-    let nothing = section(&outcome, "nothing");
+    let nothing = outcome.section("nothing");
     assert!(nothing.contains("nosuch:*"), "{nothing}");
     assert!(nothing.contains("exit 3"), "{nothing}");
 
@@ -97,11 +74,8 @@ fn a_pool_that_cannot_be_had_is_said_and_the_boot_goes_on() {
             .script(script)
             .boot()
             .unwrap();
-        told(
-            &outcome,
-            &[&format!("bootbuf={size}"), why, "tracing is off"],
-        );
-        told(&outcome, &["there are rules but no buffers", "bootbuf=16M"]);
+        outcome.tells(&[&format!("bootbuf={size}"), why, "tracing is off"]);
+        outcome.tells(&["there are rules but no buffers", "bootbuf=16M"]);
         let log = &outcome.script_log;
         assert!(log.contains("buffers  none"), "{log}");
         assert!(log.contains("exit 1"), "{log}");
@@ -128,11 +102,12 @@ fn programs_with_markers_run_on_a_kernel_without_the_patch() {
         .boot()
         .unwrap();
     for (title, call) in [("tool", "marker_ctl"), ("extract", "bootbuf_open")] {
-        let text = section(&outcome, title);
+        let text = outcome.section(title);
         assert!(text.contains("this kernel has no Bootmark"), "{text}");
         assert!(text.contains(call) && text.contains("exit 1"), "{text}");
     }
-    let counts: Vec<u64> = section(&outcome, "counts")
+    let counts: Vec<u64> = outcome
+        .section("counts")
         .lines()
         .map(|line| line.trim().parse().unwrap())
         .collect();

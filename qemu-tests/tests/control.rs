@@ -7,28 +7,9 @@ use qemu_tests::outcome::Outcome;
 use qemu_tests::reading;
 use serde_json::Value;
 
-/// A line of the console that has all of these words.
-fn told(outcome: &Outcome, words: &[&str]) {
-    let found = outcome
-        .console
-        .lines()
-        .any(|line| words.iter().all(|word| line.contains(word)));
-    assert!(found, "no line with {words:?}:\n{}", outcome.console);
-}
-
-/// The script's output behind a line `== title`, up to the next such line.
-fn section<'a>(outcome: &'a Outcome, title: &str) -> &'a str {
-    let head = format!("== {title}\n");
-    let (_, rest) = outcome
-        .script_log
-        .split_once(&head)
-        .unwrap_or_else(|| panic!("no section {title}:\n{}", outcome.script_log));
-    rest.split("\n== ").next().unwrap_or_default()
-}
-
 /// The rules of a section with `bootmark status --json`.
 fn rules(outcome: &Outcome, title: &str) -> Vec<Value> {
-    let status: Value = serde_json::from_str(section(outcome, title)).unwrap();
+    let status: Value = serde_json::from_str(outcome.section(title)).unwrap();
     status["rules"].as_array().unwrap().clone()
 }
 
@@ -118,7 +99,7 @@ fn scopes_reach_the_processes_they_mean() {
     assert_eq!(rules[0]["scoped"], true);
     assert_eq!(outcome.printed("removed"), "0");
     assert_eq!(outcome.printed("again"), "1");
-    let ids = section(&outcome, "ids");
+    let ids = outcome.section("ids");
     assert!(ids.contains("flt:item@level=info"), "{ids}");
     assert!(ids.contains("matches nothing yet"), "{ids}");
 }
@@ -152,7 +133,7 @@ fn filters_are_checked_and_their_misfits_named() {
         .unwrap();
     let log = &outcome.script_log;
     let has = |title: &str, words: &[&str]| {
-        let section = section(&outcome, title);
+        let section = outcome.section(title);
         for word in words {
             assert!(section.contains(word), "{title}: no {word:?}:\n{log}");
         }
@@ -227,14 +208,11 @@ fn the_command_line_carries_several_rules() {
         ]
     );
     assert!(status.iter().all(|rule| rule["boot"] == true));
-    told(&outcome, &["rule 'init:a/b=1/', position 8:", "'=='"]);
-    told(
-        &outcome,
-        &["rule 'init:b/x == 'open', position 12: a quote"],
-    );
-    told(&outcome, &["rule 'init:c{count(', position 13:"]);
-    told(&outcome, &["rule '@x', position 0: a scope needs a rule"]);
-    told(&outcome, &["svc:*@pid=77", "of all processes only 1"]);
+    outcome.tells(&["rule 'init:a/b=1/', position 8:", "'=='"]);
+    outcome.tells(&["rule 'init:b/x == 'open', position 12: a quote"]);
+    outcome.tells(&["rule 'init:c{count(', position 13:"]);
+    outcome.tells(&["rule '@x', position 0: a scope needs a rule"]);
+    outcome.tells(&["svc:*@pid=77", "of all processes only 1"]);
 
     let events = reading::events(&outcome.trace()).unwrap();
     let count = |name: &str| events.iter().filter(|e| e.name() == name).count();
@@ -266,7 +244,7 @@ fn long_sets_of_rules_come_from_the_boot_configuration() {
         .script(script)
         .boot()
         .unwrap();
-    let texts: Vec<&str> = section(&outcome, "rules").lines().collect();
+    let texts: Vec<&str> = outcome.section("rules").lines().collect();
     assert_eq!(texts.len(), RULES + 3);
     assert_eq!(texts[0], "nosuch0:something.of.some.length");
     assert_eq!(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::stats::Spread;
@@ -48,37 +48,23 @@ pub fn measure(quick: bool) -> Result<Fleet> {
     let processes = if quick { 200 } else { 1000 };
     let rounds = if quick { 4 } else { 10 };
     let program = super::build(false)?;
-    // The first round copies pages in every process; the others find them copied.
+    // The first round, which copies pages in every process, does not count.
     let script = format!(
         "mount -t tracefs none /sys/kernel/tracing 2>/dev/null
         exec /usr/bin/bootmark-bench --fleet {processes} --rounds {}\n",
         rounds + 1
     );
-    let outcome = Guest::new()
+    let guest = Guest::new()
         .out(paths::target().join("bench-fleet"))
         .add(program, "/usr/bin/bootmark-bench")
         .append("bootmark.services=no bootmark.extract=no")
         .rules("")
         .memory(1024)
         .script(script)
-        .timeout(Duration::from_secs(600))
-        .boot()?;
-    if outcome.script_status != Some(0) {
-        bail!(
-            "reaching many processes in the guest failed: {}",
-            outcome.script_log.trim()
-        );
-    }
-    let lines = outcome
-        .script_log
-        .lines()
-        .filter(|line| line.starts_with('{'));
-    let rounds = lines
-        .map(|line| serde_json::from_str(line).with_context(|| format!("in `{line}`")))
-        .collect::<Result<Vec<Round>>>()?;
-    let Some((_, rounds)) = rounds.split_first() else {
-        bail!("the measurement in the guest printed nothing");
-    };
+        .timeout(Duration::from_secs(600));
+    let (_, rounds) = super::rounds_in_guest(guest, |line| {
+        serde_json::from_str::<Round>(line).with_context(|| format!("in `{line}`"))
+    })?;
     let spread = |value: fn(&Round) -> f64| Spread::of(rounds.iter().map(value));
     Ok(Fleet {
         processes,

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::Round;
 use super::fleet::{self, Fleet};
 use super::native::{Costs, Plan, Ruled};
 use super::stats::Spread;
@@ -51,37 +50,20 @@ pub fn measure(quick: bool) -> Result<InGuest> {
         plan.batches,
         plan.events
     );
-    let outcome = Guest::new()
+    let guest = Guest::new()
         .out(paths::target().join("bench"))
         .add(program, "/usr/bin/bootmark-bench")
         .rules(RULES)
         .pool("96M")
         .script(script)
-        .timeout(Duration::from_secs(300))
-        .boot()?;
-    if outcome.script_status != Some(0) {
-        bail!(
-            "the measurement in the guest failed: {}",
-            outcome.script_log.trim()
-        );
-    }
-    let lines = outcome
-        .script_log
-        .lines()
-        .filter(|line| line.starts_with('{'));
-    let rounds = lines
-        .map(super::parse)
-        .collect::<Result<Vec<Round>>>()
-        .context("measuring in the guest")?;
-    let Some((_, rounds)) = rounds.split_first() else {
-        bail!("the measurement in the guest printed nothing");
-    };
+        .timeout(Duration::from_secs(300));
+    let (outcome, rounds) = super::rounds_in_guest(guest, super::parse)?;
     check_records(&outcome.trace(), plan)?;
     Ok(InGuest {
         plan,
-        bootmark: Costs::of(rounds),
+        bootmark: Costs::of(&rounds),
         event_per_clock: Spread::of(rounds.iter().map(|round| round.enabled / round.clock)),
-        ruled: Ruled::of(rounds),
+        ruled: Ruled::of(&rounds),
         fleet: fleet::measure(quick)?,
     })
 }

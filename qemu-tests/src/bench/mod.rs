@@ -16,6 +16,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use crate::guest::Guest;
+use crate::outcome::Outcome;
 use crate::paths;
 
 /// Nanoseconds an iteration, as a measuring program prints them for one round.
@@ -72,6 +74,30 @@ fn parse(line: &str) -> Result<Round> {
     serde_json::from_str::<Round>(line)
         .with_context(|| format!("a measuring program printed `{}`", line.trim()))?
         .check()
+}
+
+/// Boots a guest whose script is a measuring program, and reads what it printed. The first round is
+/// left out: in it, pages are had and copied for the first time.
+fn rounds_in_guest<T>(guest: Guest, read: impl Fn(&str) -> Result<T>) -> Result<(Outcome, Vec<T>)> {
+    let outcome = guest.boot()?;
+    if outcome.script_status != Some(0) {
+        bail!(
+            "the measurement in the guest failed: {}",
+            outcome.script_log.trim()
+        );
+    }
+    let rounds = outcome
+        .script_log
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .skip(1)
+        .map(read)
+        .collect::<Result<Vec<T>>>()
+        .context("measuring in the guest")?;
+    if rounds.is_empty() {
+        bail!("the measurement in the guest printed nothing");
+    }
+    Ok((outcome, rounds))
 }
 
 /// A measuring program that does one round whenever it is asked to.
