@@ -138,6 +138,15 @@ fn a_script_runs_with_what_was_added_and_decides_the_status() {
     let console = fs::read_to_string(results.join("console.log")).unwrap();
     assert!(console.contains(" made.up=1"), "{console}");
     let summary = fs::read_to_string(results.join("summary.txt")).unwrap();
-    assert!(String::from_utf8_lossy(&out.stdout).contains(summary.trim_end()));
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    assert!(stdout.contains(summary.trim_end()), "{stdout}");
+    // What it says to look at the events with does it, as it stands.
+    let view = stdout.lines().find_map(|line| line.strip_prefix("view "));
+    let seen = Command::new("sh")
+        .args(["-c", view.expect("no line that begins with view")])
+        .output()
+        .unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+    assert!(String::from_utf8_lossy(&seen.stdout).contains("init:start"));
     assert!(results.join("trace/metadata").exists());
 }

@@ -140,13 +140,13 @@ fn summary(trace: &Path) -> Result<String> {
 
 /// Shows the summary and where everything is; gives the script's status.
 fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
-    let mut files = vec![("console", outcome.console_log())];
+    let mut places = vec![("console", outcome.console_log().display().to_string())];
     if outcome.previous().exists() {
         println!(
             "The boot that panicked:\n\n{}\n\nThe boot after it:\n",
             summary(&outcome.previous())?.trim_end()
         );
-        files.push(("previous", outcome.previous()));
+        places.push(("previous", outcome.previous().display().to_string()));
     } else if let Some(ms) = args.panic_after {
         bail!(
             "no boot has left a trace to the one after it; was the guest done before its panic, \
@@ -159,8 +159,11 @@ fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
         let path = outcome.dir.join("summary.txt");
         fs::write(&path, &summary).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}\n", summary.trim_end());
-        files.push(("trace", outcome.trace()));
-        files.push(("summary", path));
+        let mut view = Command::new(programs::build()?.bootmark);
+        view.arg("view").arg(outcome.trace());
+        places.push(("trace", outcome.trace().display().to_string()));
+        places.push(("summary", path.display().to_string()));
+        places.push(("view", process::show(&view)));
     } else if !args.shell && !args.rules.is_empty() && args.config != "off" {
         bail!(
             "the guest left no trace; its console is in {}",
@@ -170,7 +173,10 @@ fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     if args.script.is_some() {
         print!("{}", outcome.script_log);
-        files.push(("script", outcome.dir.join("script.log")));
+        places.push((
+            "script",
+            outcome.dir.join("script.log").display().to_string(),
+        ));
         let Some(status) = outcome.script_status else {
             bail!(
                 "the guest did not run the script; its console is in {}",
@@ -182,8 +188,8 @@ fn report(outcome: &Outcome, args: &Args) -> Result<ExitCode> {
             code = ExitCode::from(u8::try_from(status).unwrap_or(1));
         }
     }
-    for (name, path) in files {
-        println!("{name:8} {}", path.display());
+    for (name, place) in places {
+        println!("{name:8} {place}");
     }
     Ok(code)
 }
