@@ -12,6 +12,7 @@
 //! | [`results`] | what a guest left on its disk, and the directory it goes to |
 //! | [`setup`] | the Debian packages all this needs |
 //! | [`bench`] | what markers cost, beside LTTng-UST |
+//! | [`fuzz`] | hostile input for what reads, on the host |
 //! | [`lint`] | formatting, clippy, checkpatch and sparse |
 //! | [`paths`], [`digest`], [`lock`], [`process`], [`progress`] | small tools of the above |
 //!
@@ -19,6 +20,7 @@
 
 pub mod bench;
 pub mod digest;
+pub mod fuzz;
 pub mod guest;
 pub mod image;
 pub mod kernel;

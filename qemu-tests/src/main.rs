@@ -25,6 +25,7 @@ enum Command {
     Lint(commands::lint::Args),
     Bench(commands::bench::Args),
     Panics(commands::panics::Args),
+    Fuzz(commands::fuzz::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => commands::lint::run(args),
         Command::Bench(args) => commands::bench::run(args),
         Command::Panics(args) => commands::panics::run(args),
+        Command::Fuzz(args) => commands::fuzz::run(args),
     };
     match result {
         Ok(code) => code,

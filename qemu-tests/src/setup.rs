@@ -44,6 +44,9 @@ pub const PACKAGES: &[&str] = &[
 /// What `bench` needs besides: the tracer to compare with.
 pub const BENCH_PACKAGES: &[&str] = &["liblttng-ust-dev", "lttng-tools"];
 
+/// What `fuzz` needs on the host: libFuzzer comes as C++ source.
+pub const FUZZ_PACKAGES: &[&str] = &["g++"];
+
 /// Makes sure the packages are there. When all are, this is one `dpkg-query`.
 ///
 /// # Errors

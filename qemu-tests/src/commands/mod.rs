@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod boot;
+pub(crate) mod fuzz;
 pub(crate) mod image;
 pub(crate) mod kernel;
 pub(crate) mod lint;
