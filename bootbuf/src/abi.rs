@@ -177,6 +177,8 @@ pub const META_EXIT: u32 = 5;
 pub const META_SLOT: u32 = 6;
 /// Event id of [`MetaKernel`] in the meta stream.
 pub const META_KERNEL: u32 = 7;
+/// Event id of [`MetaLost`] in the meta stream.
+pub const META_LOST: u32 = 8;
 
 /// Longest path in the meta stream, in octets; longer ones keep their end.
 pub const PATH_MAX: usize = 1024;
@@ -299,6 +301,48 @@ pub struct MetaSlot {
     pub text_len: u16,
     /// Zero.
     pub reserved: u16,
+}
+
+/// `enum bootbuf_lost_why`: the process held its share of the pool.
+pub const LOST_PROCESS: u32 = 1;
+/// `enum bootbuf_lost_why`: its user did.
+pub const LOST_USER: u32 = 2;
+/// `enum bootbuf_lost_why`: nothing was free for it.
+pub const LOST_POOL: u32 = 3;
+/// `enum bootbuf_lost_why`: no memory or address space for a chunk.
+pub const LOST_MEMORY: u32 = 4;
+
+/// Events of a stream that are in no packet. Several may come for one stream, as several packets do,
+/// each with a count from the stream's start: the greatest counts.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct MetaLost {
+    /// The stream, which may have no packet at all.
+    pub stream_instance: u64,
+    /// Its events lost so far, as [`PacketHeader::discarded`] counts them.
+    pub lost: u64,
+    /// How many of them were recorded, and overwritten before they were read.
+    pub overwritten: u64,
+    /// [`STREAM_THREAD`] and the like.
+    pub stream_id: u32,
+    /// 1; more: it stands for so many streams of one user, each of which found no room for a record
+    /// of its own.
+    pub threads: u32,
+    /// Thread group id in the initial pid namespace; 0 for the kernel, and for several threads.
+    pub pid: u32,
+    /// Thread id there.
+    pub tid: u32,
+    /// The CPU, in [`STREAM_CPU`].
+    pub cpu: u32,
+    /// User that owns the process, in the initial user namespace.
+    pub uid: u32,
+    /// [`LOST_PROCESS`] and the like: what the last of them found no room for; 0 when there were
+    /// none, or it is not known.
+    pub why: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The thread's name, NUL-padded.
+    pub comm: [u8; 16],
 }
 
 /// Event id of [`Cell`] in an aggregate stream.

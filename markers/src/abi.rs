@@ -316,6 +316,10 @@ pub struct Status {
     pub slots: u32,
     /// [`STATUS_FOLLOW`], [`STATUS_GATED`].
     pub flags: u32,
+    /// How many of `events_lost` were recorded, and overwritten before they were read.
+    pub events_overwritten: u64,
+    /// Records of the meta stream that found no room: names and ends of processes, counts of losses.
+    pub meta_lost: u64,
 }
 
 /// Markers follow ftrace's `tracing_on` (`bootmark.follow_ftrace`).

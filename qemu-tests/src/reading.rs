@@ -104,19 +104,57 @@ pub fn summary(trace: &Path) -> Result<Value> {
 /// # Errors
 /// When it fails, or says anything on its standard error.
 pub fn babeltrace(trace: &Path) -> Result<Vec<String>> {
+    let (events, complaints) = run_babeltrace(trace)?;
+    if !complaints.is_empty() {
+        bail!(
+            "babeltrace2 on {}:\n{}",
+            trace.display(),
+            complaints.join("\n")
+        );
+    }
+    Ok(events)
+}
+
+/// What babeltrace2 makes of a trace with losses.
+#[derive(Debug)]
+pub struct Losses {
+    /// How many events it prints.
+    pub events: usize,
+    /// The lines on its standard error.
+    pub complaints: Vec<String>,
+}
+
+/// Reads a trace from which events were lost with babeltrace2.
+///
+/// # Errors
+/// When it fails.
+pub fn babeltrace_losses(trace: &Path) -> Result<Losses> {
+    let (events, complaints) = run_babeltrace(trace)?;
+    Ok(Losses {
+        events: events.len(),
+        complaints,
+    })
+}
+
+/// The lines on standard output and standard error.
+fn run_babeltrace(trace: &Path) -> Result<(Vec<String>, Vec<String>)> {
     let out = Command::new("babeltrace2")
         .arg(trace)
         .stdin(Stdio::null())
         .output()
         .context("cannot start babeltrace2")?;
-    let stderr = String::from_utf8_lossy(&out.stderr);
-    if !out.status.success() || !stderr.is_empty() {
+    let lines = |octets: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(octets);
+        text.lines().map(str::to_owned).collect()
+    };
+    let complaints = lines(&out.stderr);
+    if !out.status.success() {
         bail!(
-            "babeltrace2 on {}: {}\n{stderr}",
+            "babeltrace2 on {}: {}\n{}",
             trace.display(),
-            out.status
+            out.status,
+            complaints.join("\n")
         );
     }
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    Ok(text.lines().map(str::to_owned).collect())
+    Ok((lines(&out.stdout), complaints))
 }

@@ -146,7 +146,10 @@ fn filters_are_checked_and_their_misfits_named() {
             "exit 1",
         ],
     );
-    has("scope", &["at character 10:", "pid=, uid=, exe=, level="]);
+    has(
+        "scope",
+        &["at character 10:", "pid=, uid=, exe=, level=, mode="],
+    );
     has("negated", &["at character 10:", "no filter"]);
     has("nobody", &["no process", "exit 1"]);
     has("misfit", &["1 marker", "exit 0"]);

@@ -231,6 +231,10 @@ pub struct RuleArgs {
     /// Only markers of this level and more urgent ones: 0 to 7 or emergency ... debug.
     #[arg(long, value_name = "LEVEL")]
     pub level: Option<String>,
+    /// What to do when there is no room: `discard` new events, or `flight`: overwrite the oldest ones
+    /// of the process (of the kernel, for `kernel:*`). Only with `enable`.
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
     /// Rules: a pattern as `provider:name` or `provider`, with `*`, `?` and `[a-z]`; behind it scopes
     /// (`@uid=1000`), and with `enable` a filter and actions (`/ret != 0/{count()}`).
     #[arg(required = true, value_name = "RULE")]

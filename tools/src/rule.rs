@@ -29,12 +29,26 @@ pub struct Rule<'t> {
     pub name: &'t str,
     /// The least urgent level.
     pub level: Option<u8>,
+    /// Whether processes in which it turns a marker on are flight recorders.
+    pub overwrites: bool,
     /// Whether it singles out processes.
     pub scoped: bool,
     /// What is behind the patterns starts here: where a scope can be put in.
     pub patterns_end: usize,
     /// Filter and actions, and where they start.
     pub slot: Option<(usize, &'t str)>,
+}
+
+/// What stands behind an `@`. The last is written like the others, but is part of what a rule does.
+const SCOPES: [&str; 5] = ["pid", "uid", "exe", "level", "mode"];
+const MODE: usize = 4;
+
+/// One of them.
+struct Scope {
+    /// Which.
+    name: usize,
+    level: Option<u8>,
+    overwrites: bool,
 }
 
 /// A text and how far it was read.
@@ -167,12 +181,22 @@ impl<'t> Scan<'t> {
         Ok(self.number(LEVELS.len() as u32 - 1)? as u8)
     }
 
-    /// A scope, behind its `@`: its name and, of a level, which.
-    fn scope(&mut self) -> Result<(usize, Option<u8>), Misfit> {
-        const NAMES: [&str; 4] = ["pid", "uid", "exe", "level"];
+    /// Whether the oldest records are overwritten.
+    fn mode(&mut self) -> Result<bool, Misfit> {
+        match self.word(&["discard", "flight"]) {
+            Some(mode) => Ok(mode == 1),
+            None => misfit(self.pos, "a mode is 'discard' or 'flight'"),
+        }
+    }
+
+    /// A scope, behind its `@`.
+    fn scope(&mut self, disables: bool) -> Result<Scope, Misfit> {
         self.skip_blanks();
-        let Some(name) = self.word(&NAMES) else {
-            return misfit(self.pos, "a scope is one of pid=, uid=, exe=, level=");
+        let Some(name) = self.word(&SCOPES) else {
+            return misfit(
+                self.pos,
+                "a scope is one of pid=, uid=, exe=, level=, mode=",
+            );
         };
         self.skip_blanks();
         if !self.take('=') {
@@ -180,7 +204,11 @@ impl<'t> Scan<'t> {
         }
         self.skip_blanks();
         let start = self.pos;
-        let mut level = None;
+        let mut scope = Scope {
+            name,
+            level: None,
+            overwrites: false,
+        };
         match name {
             0 if self.number(1 << 22)? == 0 => return misfit(start, "there is no process 0"),
             0 => {}
@@ -188,9 +216,11 @@ impl<'t> Scan<'t> {
                 self.number(u32::MAX - 1)?;
             }
             2 => self.path()?,
-            _ => level = Some(self.level()?),
+            MODE if disables => return misfit(start, "a rule with '!' has no mode"),
+            MODE => scope.overwrites = self.mode()?,
+            _ => scope.level = Some(self.level()?),
         }
-        Ok((name, level))
+        Ok(scope)
     }
 
     fn stray<T>(&self) -> Result<T, Misfit> {
@@ -252,16 +282,18 @@ impl<'t> Rule<'t> {
             }
             scan.skip_blanks();
         }
-        let mut given = [false; 4];
+        let mut given = [false; SCOPES.len()];
         let mut level = None;
+        let mut overwrites = false;
         while scan.take('@') {
             let start = scan.pos;
-            let (scope, its) = scan.scope()?;
-            let seen = given.get_mut(scope);
+            let scope = scan.scope(disables)?;
+            let seen = given.get_mut(scope.name);
             if seen.is_some_and(|seen| std::mem::replace(seen, true)) {
                 return misfit(start, "this scope is given twice");
             }
-            level = its.or(level);
+            level = scope.level.or(level);
+            overwrites |= scope.overwrites;
             scan.skip_blanks();
         }
         let slot = if scan.is_at(&['/', '{']) {
@@ -283,7 +315,8 @@ impl<'t> Rule<'t> {
             provider,
             name,
             level,
-            scoped: matches!(given, [true, ..] | [_, true, ..] | [_, _, true, _]),
+            overwrites,
+            scoped: matches!(given, [true, ..] | [_, true, ..] | [_, _, true, ..]),
             patterns_end,
             slot,
         })
@@ -311,6 +344,11 @@ mod tests {
         assert_eq!((rule.level, rule.scoped), (Some(4), true));
         assert_eq!(rule.slot, Some((35, "/x == ','/{count()}")));
         assert_eq!(rule.patterns_end, 9);
+        assert!(!rule.overwrites);
+        let rule = Rule::parse("svc@mode=flight@uid=1").unwrap();
+        assert!(rule.overwrites && rule.scoped);
+        let rule = Rule::parse("svc @ mode = discard").unwrap();
+        assert!(!rule.overwrites && !rule.scoped);
         let rule = Rule::parse("!init").unwrap();
         assert!(rule.disables && rule.name == "*" && !rule.scoped && rule.slot.is_none());
     }
@@ -341,6 +379,9 @@ mod tests {
             ("a@exe='/bin/x", 6),
             ("a@exe=''", 7),
             ("a@level=loud", 8),
+            ("a@mode=loop", 7),
+            ("a@mode=flights", 7),
+            ("!a@mode=flight", 8),
             ("a@uid=1@uid=2", 8),
             ("!a/x/", 2),
             ("a/x==1==2/", 6),

@@ -4,8 +4,9 @@ use zerocopy::FromBytes;
 
 use super::record::Record;
 use crate::abi::{
-    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_KERNEL, META_MARKER, META_MODULE, META_PROCESS,
-    META_SLOT, MetaClock, MetaExit, MetaKernel, MetaMarker, MetaModule, MetaProcess, MetaSlot,
+    BUILD_ID_MAX, META_CLOCK, META_EXIT, META_KERNEL, META_LOST, META_MARKER, META_MODULE,
+    META_PROCESS, META_SLOT, MetaClock, MetaExit, MetaKernel, MetaLost, MetaMarker, MetaModule,
+    MetaProcess, MetaSlot,
 };
 
 /// Why a record of the meta stream cannot be decoded.
@@ -79,6 +80,8 @@ pub enum Meta<'a> {
         /// Its text, for `bootmark_expr`; not always UTF-8.
         text: &'a [u8],
     },
+    /// Losses that no packet tells.
+    Lost(MetaLost),
     /// Added by a newer kernel; to be passed over.
     Unknown {
         /// Event id.
@@ -119,6 +122,7 @@ impl<'a> Meta<'a> {
                     text: take(record, rest, kernel.text_len.into())?,
                 }
             }
+            META_LOST => Self::Lost(split(record)?.0),
             META_SLOT => {
                 let (slot, rest): (MetaSlot, _) = split(record)?;
                 Self::Slot {

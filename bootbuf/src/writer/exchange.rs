@@ -60,12 +60,12 @@ pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
                 thread.interval.store(0, Ordering::Relaxed);
                 thread.refused.store(0, Ordering::Relaxed);
             }
-            Err(Errno::NOSPC) if open => {
+            Err(Errno::NOSPC | Errno::NOMEM) if open => {
                 back_off(thread, 0);
                 chunk.count_lost();
                 return None;
             }
-            Err(Errno::NOSPC) => {
+            Err(Errno::NOSPC | Errno::NOMEM) => {
                 // No chunk to count in, and no later call can be relied on (the thread may end, or
                 // fork), so the kernel is told at once.
                 if let Ok(next) = reserve(stream, base, len, 1) {

@@ -213,6 +213,11 @@ constants! {
     BOOTBUF_META_EXIT: bootbuf::abi::META_EXIT,
     BOOTBUF_META_SLOT: bootbuf::abi::META_SLOT,
     BOOTBUF_META_KERNEL: bootbuf::abi::META_KERNEL,
+    BOOTBUF_META_LOST: bootbuf::abi::META_LOST,
+    BOOTBUF_LOST_PROCESS: bootbuf::abi::LOST_PROCESS,
+    BOOTBUF_LOST_USER: bootbuf::abi::LOST_USER,
+    BOOTBUF_LOST_POOL: bootbuf::abi::LOST_POOL,
+    BOOTBUF_LOST_MEMORY: bootbuf::abi::LOST_MEMORY,
     BOOTBUF_KERNEL_RUNS: bootbuf::abi::KERNEL_RUNS,
     BOOTBUF_KERNEL_STOPS: bootbuf::abi::KERNEL_STOPS,
     BOOTBUF_KERNEL_PANICS: bootbuf::abi::KERNEL_PANICS,
@@ -232,7 +237,7 @@ structs! {
     marker_clock: markers::abi::Clock { clock, reserved, freq_hz }
     marker_rule_info: markers::abi::RuleInfo { size, id, matched, flags, text_len; then text }
     marker_info: markers::abi::MarkerInfo { size, event_id, module_id, state, path_len, reserved; then desc, path }
-    bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers, slots, flags }
+    bootmark_status: markers::abi::Status { size, abi, boot_id, pool_bytes, free_bytes, open_chunks, sealed_chunks, events_lost, clock, rules, modules, markers, slots, flags, events_overwritten, meta_lost }
     bootbuf_record: bootbuf::abi::RecordHeader { word, timestamp }
     bootbuf_ctl: bootbuf::abi::ChunkCtl { pos, limit, size, clock, lost, pid, tid, uid, reserved0, comm, freq_hz, hints }
     bootbuf_packet: bootbuf::abi::PacketHeader { magic, stream_id, uuid, stream_instance, ts_begin, ts_end, content_bits, packet_bits, seq, discarded, pid, tid, cpu, uid, comm, exit_code, seal, clock, flags, seal_seq }
@@ -242,6 +247,7 @@ structs! {
     bootbuf_meta_process: bootbuf::abi::MetaProcess { pid, ppid, uid, module_id, start_boottime_ns, build_id_len, path_len, build_id }
     bootbuf_meta_exit: bootbuf::abi::MetaExit { pid, exit_code }
     bootbuf_meta_kernel: bootbuf::abi::MetaKernel { state, text_len, reserved }
+    bootbuf_meta_lost: bootbuf::abi::MetaLost { stream_instance, lost, overwritten, stream_id, threads, pid, tid, cpu, uid, why, reserved, comm }
     bootbuf_meta_slot: bootbuf::abi::MetaSlot { slot, text_len, reserved }
     bootbuf_cell: bootbuf::abi::Cell { event_id, slot, nvalues, key_len, reserved }
     bootbuf_reserve_args: bootbuf::abi::ReserveArgs { flags, chunk, want, lost, base }

@@ -64,6 +64,9 @@ fn complete(args: &RuleArgs, text: &str) -> Result<String, ControlError> {
     if let Some(level) = &args.level {
         scopes += &format!("@level={level}");
     }
+    if let Some(mode) = &args.mode {
+        scopes += &format!("@mode={mode}");
+    }
     if scopes.is_empty() {
         return Ok(text.to_owned());
     }
@@ -106,11 +109,12 @@ mod tests {
             uid: Some(0),
             exe: Some("/bin/*".to_owned()),
             level: Some("notice".to_owned()),
+            mode: Some("flight".to_owned()),
             rules: Vec::new(),
         };
         assert_eq!(
             complete(&args, "svc:a /x/").unwrap(),
-            "svc:a@pid=7@uid=0@exe='/bin/*'@level=notice /x/"
+            "svc:a@pid=7@uid=0@exe='/bin/*'@level=notice@mode=flight /x/"
         );
         args.level = Some("loud".to_owned());
         let error = complete(&args, "svc").unwrap_err().to_string();

@@ -53,6 +53,8 @@ pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
                 "sealed_chunks": status.sealed_chunks,
             },
             "events_lost": status.events_lost,
+            "events_overwritten": status.events_overwritten,
+            "meta_lost": status.meta_lost,
             "clock": clock,
             "follow_ftrace": follows.then_some(!gated),
             "modules": status.modules,
@@ -81,7 +83,18 @@ pub fn run(args: &StatusArgs, out: &mut Output) -> Result<Exit> {
             status.sealed_chunks
         )?;
     }
-    writeln!(out, "lost     {} events", status.events_lost)?;
+    writeln!(
+        out,
+        "lost     {} events, {} of them overwritten",
+        status.events_lost, status.events_overwritten
+    )?;
+    if status.meta_lost != 0 {
+        writeln!(
+            out,
+            "         {} records about processes, for which there was no room",
+            status.meta_lost
+        )?;
+    }
     writeln!(out, "clock    {clock}")?;
     if follows {
         let now = if gated {

@@ -22,6 +22,14 @@ pub struct Notes {
     pub left_out: BTreeMap<u64, BTreeMap<u64, LeftOut>>,
 }
 
+impl Notes {
+    /// Records of a stream that were left out and are gone for good.
+    pub fn lost_of(&self, stream: u64) -> u64 {
+        let packets = self.left_out.get(&stream);
+        packets.map_or(0, |packets| packets.values().map(LeftOut::lost).sum())
+    }
+}
+
 /// What a trace directory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

@@ -226,6 +226,9 @@ impl Store {
                     return Ok(());
                 }
                 stream.packets.pop();
+            } else if header.seq > last.header.seq && snapshot {
+                // Its chunk was overwritten meanwhile, and all that was in it is counted as lost.
+                stream.packets.pop();
             } else if header.seq <= last.header.seq {
                 return if stream
                     .packets
@@ -345,7 +348,10 @@ impl Store {
                 .expect("streams without packets are dropped");
             totals.streams += 1;
             totals.events += stream.packets.iter().map(|place| place.events).sum::<u64>();
-            totals.lost += last.header.discarded;
+            let left_out = self.notes.lost_of(*instance);
+            totals.lost += self
+                .meta
+                .lost_of(*instance, last.header.discarded, left_out);
             totals.bytes += stream.len();
             let path = self.temp.join(layout::stream_file(&last.header));
             match &stream.old {
@@ -356,6 +362,11 @@ impl Store {
                     .map_err(io_error("name", &path))?,
             }
         }
+        let without_packets = self.meta.lost.iter();
+        totals.lost += without_packets
+            .filter(|(instance, _)| !self.streams.contains_key(instance))
+            .map(|(_, said)| said.lost)
+            .sum::<u64>();
         // An earlier boot may have had another kernel than the one that runs here.
         if let Some(release) = &self.meta.release {
             self.notes.machine.release.clone_from(release);

@@ -1,8 +1,10 @@
 //! One pass over the events of a trace.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use bootbuf::abi::STREAM_CPU;
+use bootbuf::abi::{
+    LOST_MEMORY, LOST_POOL, LOST_PROCESS, LOST_USER, MetaLost, PacketHeader, STREAM_CPU,
+};
 use markers::decode::Kind;
 
 use super::processes::{self, Processes};
@@ -58,20 +60,16 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
             .values()
             .for_each(|packet: &LeftOut| summary.left_out.add(packet));
     }
+    let mut books = Books {
+        trace,
+        told: trace.meta.lost.clone(),
+        streams: Vec::new(),
+    };
     for (index, stream) in events.streams.iter().enumerate() {
-        let file = stream
-            .file
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let (events, lost) = (
-            counts.get(index).copied().unwrap_or(0),
-            stream.last.discarded,
-        );
-        summary.events += events;
-        summary.lost += lost;
-        summary.streams.push(Stream { file, events, lost });
+        let file = stream.file.file_name().unwrap_or_default();
+        let file = file.to_string_lossy().into_owned();
+        let events = counts.get(index).copied().unwrap_or(0);
+        books.add(file, &stream.last, events);
     }
     let (tables, found) = tables::collect(trace, |_, _| true);
     summary.aggregations = tables
@@ -84,10 +82,17 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
         })
         .collect();
     for (file, last) in found.streams {
-        let (events, lost) = (0, last.discarded);
-        summary.lost += lost;
-        summary.streams.push(Stream { file, events, lost });
+        books.add(file, &last, 0);
     }
+    summary.streams = books.finish();
+    summary.events = summary.streams.iter().map(|stream| stream.events).sum();
+    summary.lost = summary.streams.iter().map(|stream| stream.lost).sum();
+    summary.overwritten = summary
+        .streams
+        .iter()
+        .map(|stream| stream.overwritten)
+        .sum();
+    summary.meta_lost = trace.meta.left_out;
     summary.damage = trace
         .damage
         .iter()
@@ -96,6 +101,61 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
         .map(ToString::to_string)
         .collect();
     summary
+}
+
+/// What became of the events of each stream.
+struct Books<'a> {
+    trace: &'a Trace,
+    /// What the meta stream tells and was not asked for yet.
+    told: BTreeMap<u64, MetaLost>,
+    streams: Vec<Stream>,
+}
+
+impl Books<'_> {
+    /// A stream with packets.
+    fn add(&mut self, file: String, last: &PacketHeader, events: u64) {
+        let instance = last.stream_instance;
+        let told = self.told.remove(&instance);
+        let left_out = self.trace.notes.lost_of(instance);
+        self.streams.push(Stream {
+            file: Some(file),
+            pid: last.pid,
+            tid: last.tid,
+            comm: layout::comm(&last.comm),
+            threads: 1,
+            events,
+            lost: self.trace.meta.lost_of(instance, last.discarded, left_out),
+            overwritten: told.map_or(0, |told| told.overwritten),
+            why: told.and_then(|told| why(told.why)),
+        });
+    }
+
+    /// All of them, with those that lost everything.
+    fn finish(mut self) -> Vec<Stream> {
+        let told = self.told.into_values().filter(|told| told.lost != 0);
+        self.streams.extend(told.map(|told| Stream {
+            file: None,
+            pid: told.pid,
+            tid: told.tid,
+            comm: layout::comm(&told.comm),
+            threads: told.threads,
+            events: 0,
+            lost: told.lost,
+            overwritten: told.overwritten,
+            why: why(told.why),
+        }));
+        self.streams
+    }
+}
+
+fn why(why: u32) -> Option<&'static str> {
+    match why {
+        LOST_PROCESS => Some("its process had its share of the buffers"),
+        LOST_USER => Some("its user had its share of the buffers"),
+        LOST_POOL => Some("the buffers were full"),
+        LOST_MEMORY => Some("it had no memory or address space left"),
+        _ => None,
+    }
 }
 
 fn line(event: &Event<'_>, meta: &Meta) -> String {

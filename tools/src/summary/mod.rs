@@ -30,8 +30,12 @@ pub struct Summary {
     pub machine: Machine,
     /// Events in the trace.
     pub events: u64,
-    /// Events lost: for want of room, torn, invalid.
+    /// Events lost: for want of room, overwritten, torn, invalid.
     pub lost: u64,
+    /// How many of them were recorded, and overwritten before they were read.
+    pub overwritten: u64,
+    /// Records about processes, and of losses, that found no room.
+    pub meta_lost: u64,
     /// Records that the extractor left out.
     pub left_out: LeftOut,
     /// Time of the first event.
@@ -102,12 +106,24 @@ pub struct Aggregation {
 }
 
 /// A stream.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Stream {
-    /// Name of its file.
-    pub file: String,
+    /// Name of its file; none when all its events were lost.
+    pub file: Option<String>,
+    /// Process; 0 for the kernel, and for several threads.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Name of the thread.
+    pub comm: String,
+    /// 1; more: all of one user's that were not told one by one.
+    pub threads: u32,
     /// Its events.
     pub events: u64,
     /// Its lost events.
     pub lost: u64,
+    /// How many of them were overwritten.
+    pub overwritten: u64,
+    /// What the last of them found no room for, in words.
+    pub why: Option<&'static str>,
 }

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::Summary;
 use super::processes::Process;
 use super::spans::{Span, Stage};
+use super::{Stream, Summary};
 use crate::styles::Styles;
 use crate::units::{Duration, Seconds};
 use crate::view::text::Printable;
@@ -28,7 +28,7 @@ pub fn write(
     styles: &Styles,
 ) -> io::Result<()> {
     head(out, summary, styles)?;
-    if summary.events == 0 && summary.aggregations.is_empty() {
+    if summary.events == 0 && summary.aggregations.is_empty() && summary.lost == 0 {
         return nothing(out);
     }
     last_events(out, summary, styles)?;
@@ -44,7 +44,7 @@ pub fn write(
     }
     aggregations(out, summary, top, styles)?;
     processes(out, summary, top, styles)?;
-    losses(out, summary, styles)?;
+    losses(out, summary, top, styles)?;
     let bad = styles.bad;
     for damage in &summary.damage {
         writeln!(out, "{bad}damaged{bad:#}: {damage}")?;
@@ -98,10 +98,15 @@ fn head(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<
     } else {
         styles.bad
     };
-    let threads = summary.streams.len();
+    let with_packets = |stream: &&Stream| stream.file.is_some();
+    let streams = summary.streams.iter().filter(with_packets).count();
+    let overwritten = match summary.overwritten {
+        0 => String::new(),
+        events => format!(", {events} of them overwritten"),
+    };
     writeln!(
         out,
-        "  events     {} recorded in {threads} streams, {bad}{} lost{bad:#}",
+        "  events     {} recorded in {streams} streams, {bad}{} lost{bad:#}{overwritten}",
         summary.events, summary.lost
     )?;
     if let (Some(first), Some(last)) = (summary.first_ns, summary.last_ns) {
@@ -328,17 +333,22 @@ fn program(process: &Process) -> String {
     }
 }
 
-fn losses(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Result<()> {
+fn losses(out: &mut impl Write, summary: &Summary, top: usize, styles: &Styles) -> io::Result<()> {
     let name = styles.name;
     let left_out = &summary.left_out;
-    if summary.lost == 0 && left_out.is_empty() {
+    if summary.lost == 0 && left_out.is_empty() && summary.meta_lost == 0 {
         return Ok(());
     }
     writeln!(out, "\n{name}Lost{name:#}")?;
+    let others = left_out.lost() + summary.overwritten;
     for (count, what) in [
         (
-            summary.lost.saturating_sub(left_out.lost()),
+            summary.lost.saturating_sub(others),
             "for want of room in the buffers: more with bootbuf=SIZE, fewer rules",
+        ),
+        (
+            summary.overwritten,
+            "overwritten by later ones before they were read (mode=flight)",
         ),
         (
             left_out.torn,
@@ -352,21 +362,49 @@ fn losses(out: &mut impl Write, summary: &Summary, styles: &Styles) -> io::Resul
             left_out.unfinished,
             "being written at the extraction: the next one takes them",
         ),
+        (
+            summary.meta_lost,
+            "no events, but records about processes that found no room: names or counts may be missing",
+        ),
     ] {
         if count != 0 {
             writeln!(out, "  {count:>8}  {what}")?;
         }
     }
-    for stream in summary.streams.iter().filter(|stream| stream.lost != 0) {
-        writeln!(
-            out,
-            "  {:>8}  of {} events in {}",
-            stream.lost,
-            stream.events + stream.lost,
-            stream.file
-        )?;
+    let mut losers: Vec<&Stream> = summary.streams.iter().filter(|s| s.lost != 0).collect();
+    losers.sort_by_key(|stream| std::cmp::Reverse(stream.lost));
+    let limit = top.saturating_mul(4);
+    for stream in losers.iter().take(limit) {
+        let all = stream.events + stream.lost;
+        writeln!(out, "  {:>8}  of {all} events {}", stream.lost, of(stream))?;
     }
-    Ok(())
+    match losers.get(limit..) {
+        None | Some([]) => Ok(()),
+        Some(more) => {
+            let lost: u64 = more.iter().map(|stream| stream.lost).sum();
+            writeln!(out, "  {lost:>8}  in {} more streams", more.len())
+        }
+    }
+}
+
+/// Whose events were lost, and what for.
+fn of(stream: &Stream) -> String {
+    let comm = Printable(stream.comm.as_bytes());
+    let mut words = match &stream.file {
+        Some(file) => format!("in {file}"),
+        None if stream.pid != 0 => {
+            format!("of {comm}, process {}, thread {}", stream.pid, stream.tid)
+        }
+        None if stream.threads > 1 => format!("of {} threads of one user", stream.threads),
+        None => format!("of {comm}"),
+    };
+    if stream.overwritten != 0 {
+        words += &format!(", {} of them overwritten", stream.overwritten);
+    }
+    if let Some(why) = stream.why {
+        words += &format!(": {why}");
+    }
+    words
 }
 
 fn shortened(text: &str) -> String {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bootbuf::abi::{
-    KERNEL_PANICS, KERNEL_RUNS, KERNEL_STOPS, PACKET_PREVIOUS, RECORD_ALIGN, RECORD_HEADER,
-    STREAM_META,
+    KERNEL_PANICS, KERNEL_RUNS, KERNEL_STOPS, MetaLost, PACKET_PREVIOUS, RECORD_ALIGN,
+    RECORD_HEADER, STREAM_META,
 };
 use bootbuf::reader::{self, Item, Packet, Record};
 use markers::decode::{DescriptorError, Kind};
@@ -96,6 +96,10 @@ pub struct Meta {
     pub release: Option<String>,
     /// Whether the trace was taken from memory by the boot after it.
     pub previous: bool,
+    /// Streams with losses that packets may not tell, by number; the greatest counts.
+    pub lost: BTreeMap<u64, MetaLost>,
+    /// Records of the meta stream itself that found no room.
+    pub left_out: u64,
     /// How the boot ended; the last word counts.
     pub end: Option<End>,
     /// What could not be used.
@@ -110,6 +114,7 @@ impl Meta {
         debug_assert_eq!(packet.header().stream_id, STREAM_META);
         self.boot_id.get_or_insert(packet.header().uuid);
         self.previous |= packet.header().flags & PACKET_PREVIOUS != 0;
+        self.left_out = self.left_out.max(packet.header().discarded);
         let mut fresh = Vec::new();
         for item in packet.records() {
             match item {
@@ -134,6 +139,14 @@ impl Meta {
             }
         }
         fresh
+    }
+
+    /// The losses of a stream whose last packet counts `in_packets`, of which the extractor added
+    /// `left_out`.
+    pub fn lost_of(&self, stream: u64, in_packets: u64, left_out: u64) -> u64 {
+        self.lost.get(&stream).map_or(in_packets, |said| {
+            in_packets.max(said.lost.saturating_add(left_out))
+        })
     }
 
     /// The markers that may begin a span which `end` ends, the likeliest first: descriptors do not say
@@ -210,6 +223,14 @@ impl Meta {
                 }
                 _ => {}
             },
+            reader::Meta::Lost(lost) => {
+                let of_stream = self.lost.entry(lost.stream_instance).or_insert(lost);
+                *of_stream = MetaLost {
+                    lost: lost.lost.max(of_stream.lost),
+                    overwritten: lost.overwritten.max(of_stream.overwritten),
+                    ..lost
+                };
+            }
             // A newer kernel's: nothing here depends on it.
             reader::Meta::Unknown { .. } => {}
         }

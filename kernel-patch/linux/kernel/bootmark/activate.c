@@ -47,6 +47,15 @@ bool bootmark_gated;
 
 static DEFINE_MUTEX(sync_lock);
 
+/* Mappings of files with markers, and changes of users, that modes may follow. */
+static atomic_t bootmark_mode_changes;
+
+static void mode_may_change(void)
+{
+	if (bootmark_rules_overwrite())
+		atomic_inc(&bootmark_mode_changes);
+}
+
 /* ---- One mapping ---------------------------------------------------------------- */
 
 static u64 state_offset(const struct bootmark_module *module, u32 i)
@@ -235,6 +244,8 @@ void bootmark_mmap(struct file *file, unsigned long addr, unsigned long len,
 		return;
 
 	module = bootmark_discover(file);
+	if (module)
+		mode_may_change();
 	while (module && sync_mapping(module, addr, len, round++))
 		cond_resched();
 }
@@ -452,6 +463,37 @@ int bootmark_view_of(struct bootmark_view *view, struct mm_struct *mm,
 	return ret;
 }
 
+/**
+ * bootmark_mode_stamp - what modes of processes follow from
+ *
+ * Return: a number below 2^63 that differs when rules, mappings or users have
+ * changed; 0 while no rule asks for flight recorders.
+ */
+u64 bootmark_mode_stamp(void)
+{
+	if (!bootmark_rules_overwrite())
+		return 0;
+	return (u64)READ_ONCE(bootmark_generation) << 31 |
+	       (atomic_read(&bootmark_mode_changes) & GENMASK(30, 0));
+}
+
+/**
+ * bootmark_overwrites - is the calling process a flight recorder?
+ *
+ * Sleeps; no lock held.
+ */
+bool bootmark_overwrites(void)
+{
+	struct bootmark_view view;
+	bool overwrites;
+	int ret;
+
+	ret = bootmark_view_of(&view, current->mm, current);
+	overwrites = !ret && view.overwrites;
+	bootmark_view_close(&view);
+	return overwrites;
+}
+
 int bootmark_sync_all(enum bootmark_sync what)
 {
 	struct task_struct *process;
@@ -519,6 +561,7 @@ void bootmark_cred(const struct cred *old, const struct cred *new)
 		bootbuf_task_context(current);
 	if (uid_eq(old->euid, new->euid))
 		return;
+	mode_may_change();
 	/* Pairs with bootmark_sync_all(): it sees the user or we the rule. */
 	smp_mb();
 	if (!(bootmark_rules_scopes() & BOOTMARK_SCOPE_UID))

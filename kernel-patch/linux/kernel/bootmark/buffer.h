@@ -56,6 +56,15 @@ struct pid;
 /* CPU streams and the meta stream, 1/4 each, count as a process does. */
 #define BOOTBUF_KERNEL_SHIFT		2
 
+/*
+ * What is said of processes stays in the meta stream for as long as the boot
+ * lasts, so nobody may go on and on having it said.  A user but root has 1/8 of the
+ * meta stream for it, all of them together half; root, whose processes are
+ * services, has no limit but for the losses of theirs.
+ */
+#define BOOTBUF_META_USER_SHIFT		3
+#define BOOTBUF_META_USERS_SHIFT	1
+
 /* A thread's first, second and all further chunks, in pages. */
 #define BOOTBUF_PAGES_FIRST		1
 #define BOOTBUF_PAGES_SECOND		4
@@ -87,17 +96,39 @@ enum bootbuf_class {
 };
 
 /**
+ * struct bootbuf_books - the losses of one stream
+ * @node: on bootbuf.unsaid while no packet to come says what @lost says
+ * @user: whose share of the meta stream a record takes; NULL for the sum of a user
+ * @lost: the record, as it would be written now
+ * @said: greatest count of losses that a packet or record has said
+ * @said_overwritten: @overwritten of the last record
+ *
+ * All of it under bootbuf.lock.
+ */
+struct bootbuf_books {
+	struct list_head		node;
+	struct bootbuf_user		*user;
+	struct bootbuf_meta_lost	lost;
+	u64				said;
+	u64				said_overwritten;
+};
+
+/**
  * struct bootbuf_user - what one user holds
- * @kref: by tasks and chunks
  * @node: in the table of users
  * @uid: who
  * @pages: pages of the pool; bootbuf.lock
+ * @meta: octets of the meta stream that tell of its processes; bootbuf.lock
+ * @books: losses of streams that ended when @meta was used up; bootbuf.lock
+ *
+ * Never freed, as what it has in the meta stream is not.
  */
 struct bootbuf_user {
-	struct kref		kref;
 	struct hlist_node	node;
 	kuid_t			uid;
 	u32			pages;
+	u32			meta;
+	struct bootbuf_books	books;
 };
 
 /**
@@ -107,8 +138,14 @@ struct bootbuf_user {
  * @tgid: the process
  * @pages: pages of the pool; bootbuf.lock
  * @class: USER or INIT
+ * @sealed: its sealed chunks of records in the order of their seals, but for
+ *	those that a reader was given; bootbuf.lock
+ * @given: those; bootbuf.lock
+ * @mode: bit 0: it overwrites; above: what that was found out from, see
+ *	bootmark_mode_stamp()
  * @announced: bit 0: its record is in the meta stream since start or exec;
- *	bit 1: so is the record of its end
+ *	bit 1: so is the record of its end; bit 2: its user has said enough, and
+ *	nothing more is said of it
  */
 struct bootbuf_owner {
 	struct kref		kref;
@@ -116,11 +153,15 @@ struct bootbuf_owner {
 	struct pid		*tgid;
 	u32			pages;
 	enum bootbuf_class	class;
+	struct list_head	sealed;
+	struct list_head	given;
+	u64			mode;
 	unsigned long		announced;
 };
 
 #define BOOTBUF_OWNER_ANNOUNCED	0
 #define BOOTBUF_OWNER_EXITED	1
+#define BOOTBUF_OWNER_UNNAMED	2
 
 /*
  * A thread's streams.  What one was handed never goes to the other: the library
@@ -138,9 +179,9 @@ enum bootbuf_kind {
  * @idle: its emptied chunks; bootbuf.lock
  * @nidle: their number; bootbuf.lock
  * @cur: its open chunk; only current changes it, to another one under bootbuf.lock
- * @instance: number of its stream, 0 before the first chunk
+ * @books: its losses, and the number of its stream: 0 before the first chunk or
+ *	loss
  * @seq: packets of the stream so far
- * @lost: events of the stream lost so far
  * @grants: chunks handed out, saturating
  */
 struct bootbuf_writer {
@@ -148,9 +189,8 @@ struct bootbuf_writer {
 	struct list_head	idle;
 	unsigned int		nidle;
 	struct bootbuf_chunk	*cur;
-	u64			instance;
+	struct bootbuf_books	books;
 	u64			seq;
-	u64			lost;
 	unsigned int		grants;
 };
 
@@ -233,14 +273,16 @@ struct bootbuf_mm {
 /**
  * struct bootbuf_chunk - the kernel's record of a run of pages, one a page
  * @node: on one of the pool's lists, by @state
- * @idle: on bootbuf_writer.idle or bootbuf_mm.idle when BOOTBUF_IDLE;
- *	on the CPU's list of retired chunks in CPU streams
+ * @idle: on bootbuf_writer.idle or bootbuf_mm.idle when BOOTBUF_IDLE; on the
+ *	CPU's list of retired chunks when those wait for their seal; on @sealed or
+ *	@given of the process or of bootbuf.cpus when BOOTBUF_SEALED, but for cells
  * @bt: thread that writes or wrote it
  * @user: whose quota it counts against
  * @win: window that it is mapped in
  * @slot: where
  * @gen: counts its lives
  * @used: CPU and meta streams: first octet not known to be claimed
+ * @overwritten: events of its stream that had been overwritten at its seal
  * @npages: length
  * @dirty: pages that are not zero yet, while it is BOOTBUF_BUSY
  * @state: enum bootbuf_state
@@ -256,6 +298,7 @@ struct bootbuf_chunk {
 	struct bootbuf_slot	*slot;
 	u32			gen;
 	u32			used;
+	u64			overwritten;
 	u16			npages;
 	u16			dirty;
 	u8			state;
@@ -285,7 +328,11 @@ struct bootbuf_chunk {
  * @nr_open: length of @open
  * @nr_sealed: length of @sealed
  * @seal_seq: last number given to a seal
+ * @unsaid: books (struct bootbuf_books) with a record to be written
+ * @cpus: sealed chunks of CPU streams
+ * @meta_users: octets of the meta stream that tell of processes of users but root
  * @lost: events lost, but for those of CPU streams that are counted there
+ * @overwritten: how many of those were recorded first
  * @instances: last number given to a stream
  * @wait: readers
  */
@@ -309,8 +356,15 @@ struct bootbuf_state_of_pool {
 	u32			nr_open;
 	u32			nr_sealed;
 	u64			seal_seq;
+	struct list_head	unsaid;
+	struct {
+		struct list_head	sealed;
+		struct list_head	given;
+	} cpus;
+	u32			meta_users;
 
 	atomic64_t		lost;
+	atomic64_t		overwritten;
 	atomic64_t		instances;
 	wait_queue_head_t	wait;
 };
@@ -355,6 +409,7 @@ void bootbuf_header_open(struct bootbuf_chunk *chunk, enum bootbuf_stream stream
 void bootbuf_seal_locked(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 			 u32 content);
 u32 bootbuf_chain_end(const void *data, u32 size, u32 from);
+u32 bootbuf_chain_count(const void *data, u32 size);
 u32 bootbuf_kernel_pages(void);
 void bootbuf_wake(void);
 
@@ -401,17 +456,37 @@ void bootbuf_left_release(void);
 int bootbuf_previous_open(void);
 
 /* reader.c */
+bool bootbuf_is_read(void);
 void bootbuf_fit_header(struct bootbuf_packet *header, const void *buf, u32 size);
 
 /* owner.c */
-void bootbuf_user_put(struct bootbuf_user *user);
+extern const enum bootbuf_stream bootbuf_stream_of[BOOTBUF_KINDS];
+
 struct bootbuf_task *bootbuf_task_create(void);
 void bootbuf_task_put(struct bootbuf_task *bt);
 int bootbuf_task_check_user(struct bootbuf_task *bt);
 void bootbuf_ctl_context(struct bootbuf_ctl *ctl, struct task_struct *task);
-void bootbuf_announce(struct bootbuf_owner *owner);
+void bootbuf_announce(struct bootbuf_task *bt);
 void bootbuf_announce_exec(void);
 void bootbuf_announce_exit(long code);
+
+/* lost.c */
+void bootbuf_books_init(struct bootbuf_books *books, struct bootbuf_user *user,
+			enum bootbuf_stream stream);
+u64 bootbuf_books_instance(struct bootbuf_books *books);
+void bootbuf_books_names(struct bootbuf_books *books);
+void bootbuf_books_due(struct bootbuf_books *books);
+void bootbuf_books_close(struct bootbuf_books *books);
+bool bootbuf_books_charge(struct bootbuf_user *user, enum bootbuf_meta id, u32 len);
+void bootbuf_books_tell(bool last);
+void bootbuf_books_tell_panic(void);
+
+/* flight.c */
+struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head *given);
+u64 bootbuf_victim_count(const struct bootbuf_chunk *chunk);
+bool bootbuf_overwrites(struct bootbuf_owner *owner);
+struct bootbuf_chunk *bootbuf_overwrite(struct bootbuf_task *bt, enum bootbuf_kind kind);
+void bootbuf_discarded(struct bootbuf_chunk *chunk, struct bootbuf_packet *header);
 
 /* chunk.c */
 void bootbuf_chunk_free(struct bootbuf_chunk *chunk);
@@ -434,6 +509,10 @@ bool bootbuf_meta_pending(struct bootbuf_chunk *chunk, u32 offset);
 struct bootbuf_chunk *bootbuf_meta_next(struct bootbuf_chunk *chunk, u32 *offset,
 					u32 *end, struct bootbuf_packet *header);
 u64 bootbuf_meta_lost(void);
+int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const void *tail,
+		     size_t tail_len);
+u32 bootbuf_meta_share(void);
+void bootbuf_meta_leave_out(void);
 
 /* kwrite.c */
 /**
@@ -453,5 +532,8 @@ bool bootbuf_kwrite_begin(struct bootbuf_krec *krec, u32 id, u32 payload);
 void bootbuf_kwrite_end(struct bootbuf_krec *krec);
 u64 bootbuf_kwrite_lost(unsigned int cpu);
 u64 bootbuf_kwrite_lost_all(void);
+u64 bootbuf_kwrite_overwritten(unsigned int cpu);
+u64 bootbuf_kwrite_overwritten_all(void);
+bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost);
 
 #endif /* _KERNEL_BOOTMARK_BUFFER_H */

@@ -29,7 +29,6 @@
 void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
 {
 	struct bootbuf_task *bt = chunk->bt;
-	struct bootbuf_user *user = chunk->user;
 
 	might_sleep();
 	bootbuf_window_unmap(chunk);
@@ -41,10 +40,8 @@ void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
 	chunk->user = NULL;
 	raw_spin_unlock_irq(&bootbuf.lock);
 
-	if (bt) {
-		bootbuf_user_put(user);
+	if (bt)
 		bootbuf_task_put(bt);
-	}
 }
 
 /* Does it make sense to keep an emptied chunk for its thread? */
@@ -189,6 +186,12 @@ static u32 bootbuf_plan(const struct bootbuf_writer *writer)
 	return npages;
 }
 
+static enum bootbuf_lost_why bootbuf_why(long err)
+{
+	return err == -EDQUOT ? BOOTBUF_LOST_PROCESS :
+	       err == -EUSERS ? BOOTBUF_LOST_USER : BOOTBUF_LOST_POOL;
+}
+
 static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt,
 					      enum bootbuf_kind kind)
 {
@@ -207,7 +210,8 @@ static struct bootbuf_chunk *bootbuf_take_new(struct bootbuf_task *bt,
 			chunk->kind = kind;
 			chunk->user = bt->user;
 			kref_get(&bt->kref);
-			kref_get(&bt->user->kref);
+		} else {
+			bt->writers[kind].books.lost.why = bootbuf_why(PTR_ERR(chunk));
 		}
 		raw_spin_unlock_irq(&bootbuf.lock);
 	} while (chunk == ERR_PTR(-ENOSPC) && bootbuf_idle_reclaim());
@@ -240,6 +244,12 @@ static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt,
 		raw_spin_unlock_irq(&bootbuf.lock);
 	}
 	chunk = bootbuf_take_new(bt, kind);
+	while (chunk == ERR_PTR(-ENOSPC) && bootbuf_overwrites(bt->owner)) {
+		chunk = bootbuf_overwrite(bt, kind);
+		if (chunk)
+			return chunk;
+		chunk = bootbuf_take_new(bt, kind);
+	}
 	if (IS_ERR(chunk))
 		return chunk;
 	err = bootbuf_window_map(bt->win, chunk);
@@ -249,11 +259,6 @@ static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt,
 	}
 	return chunk;
 }
-
-static const enum bootbuf_stream bootbuf_stream_of[BOOTBUF_KINDS] = {
-	[BOOTBUF_RECORDS]	= BOOTBUF_STREAM_THREAD,
-	[BOOTBUF_CELLS]		= BOOTBUF_STREAM_AGGREGATE,
-};
 
 static void bootbuf_header_names(struct bootbuf_packet *header)
 {
@@ -281,13 +286,12 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 	smp_store_release(&ctl->limit,
 			  bootbuf_clock_id() == BOOTBUF_CLOCK_TSC ? size : 0);
 
-	if (!writer->instance)
-		writer->instance = atomic64_inc_return(&bootbuf.instances);
 	raw_spin_lock_irq(&bootbuf.lock);
-	bootbuf_header_open(chunk, bootbuf_stream_of[chunk->kind], writer->instance,
-			    writer->seq++);
+	bootbuf_header_open(chunk, bootbuf_stream_of[chunk->kind],
+			    bootbuf_books_instance(&writer->books), writer->seq++);
 	bootbuf_header_names(header);
-	header->discarded = writer->lost;
+	bootbuf_books_names(&writer->books);
+	header->discarded = writer->books.lost.lost;
 	/* Together, so that another name reaches the chunk: bootbuf_task_context(). */
 	bootbuf_ctl_context(ctl, current);
 	WRITE_ONCE(writer->cur, chunk);
@@ -298,12 +302,28 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 }
 
 /* Both counts come from the process. */
+static u64 bootbuf_believe_lost(u64 lost)
+{
+	return min_t(u64, lost, U32_MAX);
+}
+
+/* The current thread says that it lost events where it had no chunk to count them in. */
 static void bootbuf_count_lost(struct bootbuf_writer *writer, u64 lost)
 {
+	struct bootbuf_books *books = &writer->books;
+
 	if (!lost)
 		return;
-	lost = min_t(u64, lost, U32_MAX);
-	WRITE_ONCE(writer->lost, writer->lost + lost);
+	lost = bootbuf_believe_lost(lost);
+	raw_spin_lock_irq(&bootbuf.lock);
+	books->lost.lost += lost;
+	if (writer->cur) {
+		bootbuf_chunk_header(writer->cur)->discarded = books->lost.lost;
+	} else {
+		bootbuf_books_names(books);
+		bootbuf_books_due(books);
+	}
+	raw_spin_unlock_irq(&bootbuf.lock);
 	atomic64_add(lost, &bootbuf.lost);
 }
 
@@ -330,6 +350,7 @@ static void bootbuf_seal(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 	struct bootbuf_packet *header = bootbuf_chunk_header(chunk);
 	u32 content = bootbuf_content_hint(chunk, READ_ONCE(ctl->pos));
 	u32 end = ALIGN(content, BOOTBUF_RECORD_ALIGN);
+	u64 lost;
 
 	/*
 	 * From here on no copy of the library writes to it, and the claim of a
@@ -340,11 +361,14 @@ static void bootbuf_seal(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 		WRITE_ONCE(*(u64 *)((void *)ctl + end), BOOTBUF_WORD_END);
 	WRITE_ONCE(ctl->limit, 0);
 	WRITE_ONCE(ctl->size, 0);
-	bootbuf_count_lost(writer, READ_ONCE(ctl->lost));
+	lost = bootbuf_believe_lost(READ_ONCE(ctl->lost));
+	atomic64_add(lost, &bootbuf.lost);
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	bootbuf_header_names(header);
-	header->discarded = writer->lost;
+	bootbuf_books_names(&writer->books);
+	writer->books.lost.lost += lost;
+	header->discarded = writer->books.lost.lost;
 	header->exit_code = exit_code;
 	bootbuf_seal_locked(chunk, seal, content);
 	raw_spin_unlock_irq(&bootbuf.lock);
@@ -381,12 +405,15 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 	}
 
 	next = bootbuf_take(bt, kind);
-	if (IS_ERR(next))
+	if (IS_ERR(next)) {
+		if (next != ERR_PTR(-ENOSPC))
+			writer->books.lost.why = BOOTBUF_LOST_MEMORY;
 		return PTR_ERR(next);
+	}
 	/* Not before: without a next one the open chunk goes on counting. */
 	if (cur)
 		bootbuf_seal(cur, BOOTBUF_SEAL_FULL, 0);
-	bootbuf_announce(bt->owner);
+	bootbuf_announce(bt);
 	bootbuf_hand_out(next);
 	args->base = next->slot->addr;
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
- * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, window.c,
- * reader.c, meta.c, recover.c, previous.c, kwrite.c, events*.c).
+ * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, flight.c,
+ * window.c, lost.c, reader.c, meta.c, recover.c, previous.c, kwrite.c, events*.c).
  */
 #ifndef _KERNEL_BOOTMARK_INTERNAL_H
 #define _KERNEL_BOOTMARK_INTERNAL_H
@@ -28,6 +28,9 @@ void bootbuf_fill_clock(struct marker_clock *clock);
  */
 int bootbuf_meta_write(u32 id, const void *head, size_t head_len,
 		       const void *tail, size_t tail_len);
+
+/* From now on CPU streams overwrite their oldest records, or do not. */
+void bootbuf_cpus_overwrite(bool overwrite);
 
 /* ---- Kernel markers: the buffers' half has them, the rules turn them on ---- */
 
@@ -56,6 +59,14 @@ extern bool bootmark_gated;
  */
 struct file;
 u32 bootmark_file_module(struct file *file, u8 *build_id, u16 *build_id_len);
+
+/*
+ * What modes of processes follow from: differs when rules or mappings have
+ * changed, 0 while no rule asks for flight recorders.
+ */
+u64 bootmark_mode_stamp(void);
+/* True when the calling process is a flight recorder.  Sleeps; no lock held. */
+bool bootmark_overwrites(void);
 
 /* ---- Start-up, called by bootmark_init() in this order ------------------------ */
 

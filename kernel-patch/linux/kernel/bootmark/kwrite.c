@@ -23,7 +23,11 @@
  * @retired: full chunks that are not sealed yet; bootbuf.lock
  * @nr_retired: their number; bootbuf.lock
  * @nest: writers under way
- * @lost: events lost
+ * @lost: events lost for want of room
+ * @overwritten: events lost because their chunk was overwritten; bootbuf.lock
+ * @said: losses, and @said_overwritten events overwritten, that a record of the
+ *	meta stream has told; bootbuf.lock
+ * @said_overwritten: see above
  * @instance: number of the stream
  * @seq: packets of the stream so far; bootbuf.lock
  */
@@ -33,11 +37,31 @@ struct bootbuf_cpu {
 	unsigned int		nr_retired;
 	unsigned int		nest;
 	unsigned long		lost;
+	u64			overwritten;
+	u64			said;
+	u64			said_overwritten;
 	u64			instance;
 	u64			seq;
 };
 
 static DEFINE_PER_CPU(struct bootbuf_cpu, bootbuf_cpus);
+
+/* A rule says that they are a flight recorder. */
+static bool bootbuf_cpus_are_overwritten;
+
+/**
+ * bootbuf_cpus_overwrite - CPU streams overwrite their oldest records, or do not
+ * @overwrite: which
+ */
+void bootbuf_cpus_overwrite(bool overwrite)
+{
+	WRITE_ONCE(bootbuf_cpus_are_overwritten, overwrite);
+}
+
+static u64 bootbuf_cpu_lost(const struct bootbuf_cpu *cpu)
+{
+	return READ_ONCE(cpu->lost) + READ_ONCE(cpu->overwritten);
+}
 
 /* False: an NMI that found the lock taken. */
 static inline bool bootbuf_kwrite_lock(unsigned long *flags)
@@ -46,6 +70,42 @@ static inline bool bootbuf_kwrite_lock(unsigned long *flags)
 		return raw_spin_trylock_irqsave(&bootbuf.lock, *flags);
 	raw_spin_lock_irqsave(&bootbuf.lock, *flags);
 	return true;
+}
+
+/* Gives the oldest chunk of any CPU back to the pool.  False: there is none. */
+static bool bootbuf_kwrite_overwrite(void)
+{
+	struct bootbuf_chunk *chunk;
+	struct bootbuf_cpu *cpu;
+
+	lockdep_assert_held(&bootbuf.lock);
+
+	chunk = bootbuf_victim(&bootbuf.cpus.sealed, &bootbuf.cpus.given);
+	if (!chunk)
+		return false;
+	cpu = per_cpu_ptr(&bootbuf_cpus, bootbuf_chunk_header(chunk)->cpu);
+	cpu->overwritten += bootbuf_victim_count(chunk);
+	/* Where the next boot finds it. */
+	if (cpu->cur)
+		WRITE_ONCE(bootbuf_chunk_header(cpu->cur)->discarded, bootbuf_cpu_lost(cpu));
+	memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
+	bootbuf_pool_give(chunk);
+	return true;
+}
+
+static struct bootbuf_chunk *bootbuf_kwrite_take(void)
+{
+	struct bootbuf_chunk *chunk;
+
+	lockdep_assert_held(&bootbuf.lock);
+
+	do {
+		chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, bootbuf_kernel_pages());
+		if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
+			chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, 1);
+	} while (IS_ERR(chunk) && READ_ONCE(bootbuf_cpus_are_overwritten) &&
+		 bootbuf_kwrite_overwrite());
+	return chunk;
 }
 
 /* Gives the CPU another chunk than @full.  False: none to be had. */
@@ -61,9 +121,7 @@ static bool bootbuf_kwrite_exchange(struct bootbuf_cpu *cpu, struct bootbuf_chun
 	if (cpu->cur != full)
 		goto out;
 
-	chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, bootbuf_kernel_pages());
-	if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
-		chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, 1);
+	chunk = bootbuf_kwrite_take();
 	if (IS_ERR(chunk)) {
 		ok = false;
 		goto out;
@@ -71,7 +129,7 @@ static bool bootbuf_kwrite_exchange(struct bootbuf_cpu *cpu, struct bootbuf_chun
 	bootbuf_pool_clean(chunk);
 	bootbuf_header_open(chunk, BOOTBUF_STREAM_CPU, cpu->instance, cpu->seq++);
 	bootbuf_chunk_header(chunk)->cpu = smp_processor_id();
-	bootbuf_chunk_header(chunk)->discarded = cpu->lost;
+	bootbuf_chunk_header(chunk)->discarded = bootbuf_cpu_lost(cpu);
 	strscpy_pad(bootbuf_chunk_header(chunk)->comm, "kernel");
 	if (full) {
 		list_add_tail(&full->idle, &cpu->retired);
@@ -94,7 +152,7 @@ static void bootbuf_kwrite_seal(struct bootbuf_cpu *cpu)
 		return;
 	list_for_each_entry_safe(chunk, tmp, &cpu->retired, idle) {
 		list_del(&chunk->idle);
-		bootbuf_chunk_header(chunk)->discarded = cpu->lost;
+		bootbuf_chunk_header(chunk)->discarded = bootbuf_cpu_lost(cpu);
 		bootbuf_seal_locked(chunk, BOOTBUF_SEAL_FULL,
 				    bootbuf_chain_end(bootbuf_chunk_data(chunk),
 						      bootbuf_chunk_size(chunk),
@@ -168,7 +226,7 @@ lost:
 	this_cpu_inc(bootbuf_cpus.lost);
 	/* Where the next boot finds it; no other CPU writes there before the seal. */
 	if (READ_ONCE(cpu->cur))
-		WRITE_ONCE(bootbuf_chunk_header(cpu->cur)->discarded, cpu->lost);
+		WRITE_ONCE(bootbuf_chunk_header(cpu->cur)->discarded, bootbuf_cpu_lost(cpu));
 	bootbuf_kwrite_leave(cpu);
 	return false;
 }
@@ -190,7 +248,16 @@ void bootbuf_kwrite_end(struct bootbuf_krec *krec)
  */
 u64 bootbuf_kwrite_lost(unsigned int cpu)
 {
-	return READ_ONCE(per_cpu(bootbuf_cpus, cpu).lost);
+	return bootbuf_cpu_lost(per_cpu_ptr(&bootbuf_cpus, cpu));
+}
+
+/**
+ * bootbuf_kwrite_overwritten - how many of them because they were overwritten
+ * @cpu: which
+ */
+u64 bootbuf_kwrite_overwritten(unsigned int cpu)
+{
+	return READ_ONCE(per_cpu(bootbuf_cpus, cpu).overwritten);
 }
 
 /**
@@ -204,6 +271,52 @@ u64 bootbuf_kwrite_lost_all(void)
 	for_each_possible_cpu(cpu)
 		lost += bootbuf_kwrite_lost(cpu);
 	return lost;
+}
+
+/**
+ * bootbuf_kwrite_overwritten_all - how many of them because they were overwritten
+ */
+u64 bootbuf_kwrite_overwritten_all(void)
+{
+	unsigned int cpu;
+	u64 overwritten = 0;
+
+	for_each_possible_cpu(cpu)
+		overwritten += bootbuf_kwrite_overwritten(cpu);
+	return overwritten;
+}
+
+/**
+ * bootbuf_kwrite_unsaid - losses of a CPU's stream that a record has to tell
+ * @cpu: which
+ * @lost: the record
+ *
+ * Return: false when there is nothing new that no packet says.
+ */
+bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost)
+{
+	struct bootbuf_cpu *c = per_cpu_ptr(&bootbuf_cpus, cpu);
+	unsigned long flags;
+	bool unsaid;
+
+	raw_spin_lock_irqsave(&bootbuf.lock, flags);
+	*lost = (struct bootbuf_meta_lost) {
+		.stream_instance = c->instance,
+		.lost = bootbuf_cpu_lost(c),
+		.overwritten = c->overwritten,
+		.stream_id = BOOTBUF_STREAM_CPU,
+		.threads = 1,
+		.cpu = cpu,
+		.comm = "kernel",
+	};
+	unsaid = (!READ_ONCE(c->cur) && lost->lost != c->said) ||
+		 c->overwritten != c->said_overwritten;
+	if (unsaid) {
+		c->said = lost->lost;
+		c->said_overwritten = c->overwritten;
+	}
+	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
+	return unsaid;
 }
 
 /**

@@ -190,6 +190,8 @@ void bootmark_file_forget(const struct bootmark_module *module);
 #define BOOTMARK_SCOPE_UID	0x2u
 #define BOOTMARK_SCOPE_EXE	0x4u
 #define BOOTMARK_SCOPE_LEVEL	0x8u
+/* Written like a scope, but part of what the rule does, not of where. */
+#define BOOTMARK_SCOPE_MODE	0x10u
 /* Those that single out processes. */
 #define BOOTMARK_SCOPE_PROCESS	(BOOTMARK_SCOPE_PID | BOOTMARK_SCOPE_UID | \
 				 BOOTMARK_SCOPE_EXE)
@@ -208,6 +210,7 @@ void bootmark_file_forget(const struct bootmark_module *module);
  * @pid: process, in the initial namespace
  * @uid: effective user, in the initial namespace
  * @level: the least urgent level
+ * @overwrite: processes with such markers are flight recorders
  * @exe: offset of the executable's glob
  * @exe_len: its octets
  * @slot: offset of filter and actions
@@ -228,6 +231,7 @@ struct bootmark_rule_parts {
 	u32		pid;
 	u32		uid;
 	u8		level;
+	bool		overwrite;
 	size_t		exe;
 	size_t		exe_len;
 	size_t		slot;
@@ -277,6 +281,7 @@ u32 bootmark_slot_count(void);
  * @uid: effective user
  * @level: the least urgent level; all of them without that scope
  * @slot: filter and actions, 0 for none
+ * @overwrite: processes in which it turns a marker on are flight recorders
  * @unprivileged: made by somebody for a process of theirs
  * @applies: to the process that is looked at; bootmark_lock
  * @text_len: octets of @text
@@ -297,6 +302,7 @@ struct bootmark_rule {
 	kuid_t			uid;
 	u8			level;
 	u16			slot;
+	bool			overwrite;
 	bool			unprivileged;
 	bool			applies;
 	u32			text_len;
@@ -347,9 +353,14 @@ u32 bootmark_rule_count(void);
 void bootmark_rules_touch(void);
 /* Decides about all markers of a new module. */
 void bootmark_rules_apply(struct bootmark_module *module);
-/* The state words of @module in a process. */
-void bootmark_rules_states(struct bootmark_module *module,
+/*
+ * The state words of @module in a process.  True when a rule that turns one of
+ * them on makes it a flight recorder.
+ */
+bool bootmark_rules_states(struct bootmark_module *module,
 			   const struct bootmark_process *process, u32 *states);
+/* How many rules make flight recorders. */
+u32 bootmark_rules_overwrite(void);
 /* Does a rule name a process of this memory by number? */
 bool bootmark_rules_name(const struct mm_struct *mm);
 /* Scopes that any rule has: BOOTMARK_SCOPE_*. */
@@ -380,6 +391,7 @@ int bootmark_calls_get(struct marker_ctl_args *args);
  * @shared: nothing singles it out: the words are those of the modules
  * @calls: its call-backs, NULL for none
  * @called: markers that have one
+ * @overwrites: the process is a flight recorder; not when @shared
  * @modules: else, its modules by number: struct bootmark_view_module
  * @room: for the path
  */
@@ -391,6 +403,7 @@ struct bootmark_view {
 	bool			shared;
 	struct bootmark_calls	*calls;
 	u32			called;
+	bool			overwrites;
 	struct xarray		modules;
 	char			*room;
 };

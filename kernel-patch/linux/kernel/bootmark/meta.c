@@ -201,9 +201,28 @@ static void bootbuf_meta_append(u32 id, const void *head, size_t head_len,
 	WRITE_ONCE(chunk->used, ALIGN(chunk->used + len, BOOTBUF_RECORD_ALIGN));
 }
 
-/* -ENOSPC: there is no room any more. */
-static int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const void *tail,
-			    size_t tail_len)
+/* A record is not written. */
+static void bootbuf_meta_count_lost(void)
+{
+	lockdep_assert_held(&bootbuf_meta_lock);
+
+	bootbuf_meta_nr_lost++;
+	if (bootbuf_meta_cur)
+		bootbuf_chunk_header(bootbuf_meta_cur)->discarded = bootbuf_meta_nr_lost;
+}
+
+/**
+ * bootbuf_meta_put - bootbuf_meta_write() for who holds the stream's lock
+ * @id: enum bootbuf_meta
+ * @head: the structure that belongs to @id
+ * @head_len: its length
+ * @tail: what follows it, may be NULL when there is nothing
+ * @tail_len: its length
+ *
+ * Return: 0, or -ENOSPC when there is no room any more.
+ */
+int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const void *tail,
+		     size_t tail_len)
 {
 	size_t len = BOOTBUF_RECORD_HEADER + head_len + tail_len;
 
@@ -212,9 +231,7 @@ static int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const voi
 	if ((!bootbuf_meta_cur ||
 	     bootbuf_meta_cur->used + len > bootbuf_chunk_size(bootbuf_meta_cur)) &&
 	    bootbuf_meta_extend()) {
-		bootbuf_meta_nr_lost++;
-		if (bootbuf_meta_cur)
-			bootbuf_chunk_header(bootbuf_meta_cur)->discarded = bootbuf_meta_nr_lost;
+		bootbuf_meta_count_lost();
 		return -ENOSPC;
 	}
 	bootbuf_meta_append(id, head, head_len, tail, tail_len);
@@ -252,8 +269,7 @@ int bootbuf_meta_write(u32 id, const void *head, size_t head_len, const void *ta
 
 	if (err)
 		pr_warn_once("the meta stream has used up its %lu KiB: processes and markers that come now have no names in the trace\n",
-			     (unsigned long)(bootbuf.npages >> BOOTBUF_KERNEL_SHIFT) <<
-			     (PAGE_SHIFT - 10));
+			     (unsigned long)bootbuf_meta_share() / 1024);
 	bootbuf_wake();
 	return err;
 }
@@ -317,6 +333,28 @@ u64 bootbuf_meta_lost(void)
 	return READ_ONCE(bootbuf_meta_nr_lost);
 }
 
+/**
+ * bootbuf_meta_leave_out - count a record that its user has no room for
+ */
+void bootbuf_meta_leave_out(void)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&bootbuf_meta_lock, flags);
+	bootbuf_meta_count_lost();
+	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
+}
+
+/**
+ * bootbuf_meta_share - octets that the stream can grow to
+ */
+u32 bootbuf_meta_share(void)
+{
+	u64 share = (u64)(bootbuf.npages >> BOOTBUF_KERNEL_SHIFT) << PAGE_SHIFT;
+
+	return min_t(u64, share, U32_MAX);
+}
+
 /* ---- The kernel's own start and end --------------------------------------------- */
 
 #define BOOTBUF_KERNEL_TEXT_MAX	256
@@ -337,6 +375,7 @@ static int bootbuf_kernel_stops(struct notifier_block *nb, unsigned long event, 
 	struct bootbuf_meta_kernel record;
 	size_t len = bootbuf_kernel_record(&record, BOOTBUF_KERNEL_STOPS, text);
 
+	bootbuf_books_tell(true);
 	bootbuf_meta_write(BOOTBUF_META_KERNEL, &record, sizeof(record), text, len);
 	return NOTIFY_DONE;
 }
@@ -353,8 +392,10 @@ static int bootbuf_kernel_panics(struct notifier_block *nb, unsigned long event,
 
 	if (!raw_spin_trylock_irqsave(&bootbuf_meta_lock, flags))
 		return NOTIFY_DONE;
-	if (!raw_spin_is_locked(&bootbuf.lock))
+	if (!raw_spin_is_locked(&bootbuf.lock)) {
 		bootbuf_meta_put(BOOTBUF_META_KERNEL, &record, sizeof(record), text, len);
+		bootbuf_books_tell_panic();
+	}
 	raw_spin_unlock_irqrestore(&bootbuf_meta_lock, flags);
 	return NOTIFY_DONE;
 }

@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
+#include <linux/align.h>
 #include <linux/bootmark.h>
 #include <linux/cred.h>
 #include <linux/dcache.h>
@@ -60,6 +61,8 @@ static struct bootbuf_owner *bootbuf_owner_get(void)
 		/* Until the process ends, whatever becomes of this thread. */
 		kref_get(&owner->kref);
 		owner->tgid = get_pid(task_tgid(current));
+		INIT_LIST_HEAD(&owner->sealed);
+		INIT_LIST_HEAD(&owner->given);
 		owner->class = is_global_init(current) ? BOOTBUF_CLASS_INIT :
 							 BOOTBUF_CLASS_USER;
 		hash_add(bootbuf_owners, &owner->node, (unsigned long)owner->tgid);
@@ -98,13 +101,14 @@ static struct bootbuf_user *bootbuf_user_get(kuid_t uid)
 
 	spin_lock(&bootbuf_table_lock);
 	hash_for_each_possible(bootbuf_users, user, node, __kuid_val(uid)) {
-		if (uid_eq(user->uid, uid) && kref_get_unless_zero(&user->kref))
+		if (uid_eq(user->uid, uid))
 			goto found;
 	}
 	user = new;
 	new = NULL;
-	kref_init(&user->kref);
 	user->uid = uid;
+	bootbuf_books_init(&user->books, NULL, BOOTBUF_STREAM_THREAD);
+	user->books.lost.uid = __kuid_val(uid);
 	hash_add(bootbuf_users, &user->node, __kuid_val(uid));
 found:
 	spin_unlock(&bootbuf_table_lock);
@@ -112,27 +116,12 @@ found:
 	return user;
 }
 
-static void bootbuf_user_free(struct kref *kref)
-{
-	struct bootbuf_user *user = container_of(kref, struct bootbuf_user, kref);
-
-	spin_lock(&bootbuf_table_lock);
-	hash_del(&user->node);
-	spin_unlock(&bootbuf_table_lock);
-	WARN_ON_ONCE(user->pages);
-	kfree(user);
-}
-
-/**
- * bootbuf_user_put - drop a reference
- * @user: the user
- */
-void bootbuf_user_put(struct bootbuf_user *user)
-{
-	kref_put(&user->kref, bootbuf_user_free);
-}
-
 /* ---- Threads ------------------------------------------------------------------ */
+
+const enum bootbuf_stream bootbuf_stream_of[BOOTBUF_KINDS] = {
+	[BOOTBUF_RECORDS]	= BOOTBUF_STREAM_THREAD,
+	[BOOTBUF_CELLS]		= BOOTBUF_STREAM_AGGREGATE,
+};
 
 /**
  * bootbuf_task_create - make the current thread a writer
@@ -153,6 +142,8 @@ struct bootbuf_task *bootbuf_task_create(void)
 	}
 	bt->owner = bootbuf_owner_get();
 	bt->user = bootbuf_user_get(current_uid());
+	for (i = 0; i < BOOTBUF_KINDS; i++)
+		bootbuf_books_init(&bt->writers[i].books, bt->user, bootbuf_stream_of[i]);
 	if (!bt->owner || !bt->user) {
 		bootbuf_task_put(bt);
 		return NULL;
@@ -163,11 +154,12 @@ struct bootbuf_task *bootbuf_task_create(void)
 static void bootbuf_task_free(struct kref *kref)
 {
 	struct bootbuf_task *bt = container_of(kref, struct bootbuf_task, kref);
+	unsigned int i;
 
+	for (i = 0; i < BOOTBUF_KINDS; i++)
+		bootbuf_books_close(&bt->writers[i].books);
 	if (bt->owner)
 		bootbuf_owner_put(bt->owner);
-	if (bt->user)
-		bootbuf_user_put(bt->user);
 	kfree(bt);
 }
 
@@ -189,14 +181,18 @@ void bootbuf_task_put(struct bootbuf_task *bt)
 int bootbuf_task_check_user(struct bootbuf_task *bt)
 {
 	struct bootbuf_user *user;
+	unsigned int i;
 
 	if (uid_eq(bt->user->uid, current_uid()))
 		return 0;
 	user = bootbuf_user_get(current_uid());
 	if (!user)
 		return -ENOMEM;
-	bootbuf_user_put(bt->user);
+	raw_spin_lock_irq(&bootbuf.lock);
 	bt->user = user;
+	for (i = 0; i < BOOTBUF_KINDS; i++)
+		bt->writers[i].books.user = user;
+	raw_spin_unlock_irq(&bootbuf.lock);
 	return 0;
 }
 
@@ -250,6 +246,11 @@ unlock:
 
 /* ---- The process in the meta stream --------------------------------------------- */
 
+/* Octets of the records of a process's life, but for its path. */
+#define BOOTBUF_META_LIFE	(2 * BOOTBUF_RECORD_HEADER +		\
+				 sizeof(struct bootbuf_meta_process) +	\
+				 sizeof(struct bootbuf_meta_exit))
+
 static void bootbuf_announce_path(struct file *file, const char **path, u16 *len,
 				  char *buf, size_t size)
 {
@@ -270,13 +271,14 @@ static void bootbuf_announce_path(struct file *file, const char **path, u16 *len
 
 /**
  * bootbuf_announce - put the current process into the meta stream
- * @owner: the process
+ * @bt: the current thread
  *
  * Once from its start or exec to its end or next exec.
  */
-void bootbuf_announce(struct bootbuf_owner *owner)
+void bootbuf_announce(struct bootbuf_task *bt)
 {
 	struct bootbuf_meta_process record = { };
+	struct bootbuf_owner *owner = bt->owner;
 	const char *path = NULL;
 	struct file *file;
 	char *buf;
@@ -301,8 +303,16 @@ void bootbuf_announce(struct bootbuf_owner *owner)
 			bootbuf_announce_path(file, &path, &record.path_len, buf, PATH_MAX);
 		fput(file);
 	}
-	bootbuf_meta_write(BOOTBUF_META_PROCESS, &record, sizeof(record), path,
-			   record.path_len);
+	/* With the record of its end, so that it is all of it or nothing. */
+	if (bootbuf_books_charge(bt->user, BOOTBUF_META_PROCESS, BOOTBUF_META_LIFE +
+				 ALIGN(record.path_len, BOOTBUF_RECORD_ALIGN))) {
+		clear_bit(BOOTBUF_OWNER_UNNAMED, &owner->announced);
+		bootbuf_meta_write(BOOTBUF_META_PROCESS, &record, sizeof(record), path,
+				   record.path_len);
+	} else {
+		set_bit(BOOTBUF_OWNER_UNNAMED, &owner->announced);
+		bootbuf_meta_leave_out();
+	}
 	kfree(buf);
 }
 
@@ -351,7 +361,11 @@ void bootbuf_announce_exit(long code)
 	if (!owner)
 		return;
 	if (!test_and_set_bit(BOOTBUF_OWNER_EXITED, &owner->announced)) {
-		bootbuf_meta_write(BOOTBUF_META_EXIT, &record, sizeof(record), NULL, 0);
+		if (test_bit(BOOTBUF_OWNER_UNNAMED, &owner->announced))
+			bootbuf_meta_leave_out();
+		else
+			bootbuf_meta_write(BOOTBUF_META_EXIT, &record, sizeof(record),
+					   NULL, 0);
 		bootbuf_owner_put(owner);
 	}
 	bootbuf_owner_put(owner);

@@ -8,7 +8,8 @@
  *	provider = glob
  *	name     = glob, "*" when left out
  *	scope    = "pid=" number | "uid=" number | "exe=" string |
- *		   "level=" ( 0 to 7 | "emergency" ... "debug" )
+ *		   "level=" ( 0 to 7 | "emergency" ... "debug" ) |
+ *		   "mode=" ( "discard" | "flight" )
  *	slot     = filter and actions, see syntax.c
  *
  * White space around each part is ignored.  A glob is made of letters, digits,
@@ -164,6 +165,16 @@ static bool scan_level(struct scan *scan, u8 *level)
 	return true;
 }
 
+static bool scan_mode(struct scan *scan, bool *overwrite)
+{
+	size_t start = scan->pos;
+
+	*overwrite = scan_word(scan, "flight");
+	if (*overwrite || scan_word(scan, "discard"))
+		return true;
+	return fail(scan, start, "a mode is 'discard' or 'flight'");
+}
+
 /* A path's glob, in quotes. */
 static bool scan_exe(struct scan *scan)
 {
@@ -197,6 +208,7 @@ static bool scan_scope(struct scan *scan)
 		{ "uid", BOOTMARK_SCOPE_UID },
 		{ "exe", BOOTMARK_SCOPE_EXE },
 		{ "level", BOOTMARK_SCOPE_LEVEL },
+		{ "mode", BOOTMARK_SCOPE_MODE },
 	};
 	struct bootmark_rule_parts *parts = scan->parts;
 	size_t start, i;
@@ -207,7 +219,7 @@ static bool scan_scope(struct scan *scan)
 		if (scan_word(scan, scopes[i].name))
 			break;
 	if (i == ARRAY_SIZE(scopes))
-		return fail(scan, start, "a scope is one of pid=, uid=, exe=, level=");
+		return fail(scan, start, "a scope is one of pid=, uid=, exe=, level=, mode=");
 	if (parts->scopes & scopes[i].scope)
 		return fail(scan, start, "this scope is given twice");
 	parts->scopes |= scopes[i].scope;
@@ -231,6 +243,12 @@ static bool scan_scope(struct scan *scan)
 		break;
 	case BOOTMARK_SCOPE_EXE:
 		if (!scan_exe(scan))
+			return false;
+		break;
+	case BOOTMARK_SCOPE_MODE:
+		if (parts->disable)
+			return fail(scan, scan->pos, "a rule with '!' has no mode");
+		if (!scan_mode(scan, &parts->overwrite))
 			return false;
 		break;
 	default:

@@ -30,6 +30,11 @@ struct bootbuf_state_of_pool bootbuf = {
 	.open	= LIST_HEAD_INIT(bootbuf.open),
 	.sealed	= LIST_HEAD_INIT(bootbuf.sealed),
 	.idle	= LIST_HEAD_INIT(bootbuf.idle),
+	.unsaid	= LIST_HEAD_INIT(bootbuf.unsaid),
+	.cpus	= {
+		.sealed	= LIST_HEAD_INIT(bootbuf.cpus.sealed),
+		.given	= LIST_HEAD_INIT(bootbuf.cpus.given),
+	},
 	.wait	= __WAIT_QUEUE_HEAD_INITIALIZER(bootbuf.wait),
 };
 
@@ -193,8 +198,10 @@ void bootbuf_fill_status(struct bootmark_status *status)
 		return;
 	memcpy(status->boot_id, bootbuf.head->boot_id, sizeof(status->boot_id));
 	status->pool_bytes = bootbuf.size;
-	status->events_lost = atomic64_read(&bootbuf.lost) + bootbuf_kwrite_lost_all() +
-			      bootbuf_meta_lost();
+	status->events_lost = atomic64_read(&bootbuf.lost) + bootbuf_kwrite_lost_all();
+	status->events_overwritten = atomic64_read(&bootbuf.overwritten) +
+				     bootbuf_kwrite_overwritten_all();
+	status->meta_lost = bootbuf_meta_lost();
 	raw_spin_lock_irqsave(&bootbuf.lock, flags);
 	status->free_bytes = (u64)bootbuf.nr_free << PAGE_SHIFT;
 	status->open_chunks = bootbuf.nr_open;
@@ -216,7 +223,10 @@ static u32 bootbuf_pin_left(u32 used)
 	return pin > used ? pin - used : 0;
 }
 
-/* -EDQUOT: not for you; -ENOSPC: for nobody, as long as nothing is freed. */
+/*
+ * -EDQUOT: not for this process or class; -EUSERS: not for this user; -ENOSPC: for
+ * nobody, as long as nothing is freed.
+ */
 static int bootbuf_may_take(enum bootbuf_class class, struct bootbuf_task *bt,
 			    u32 npages)
 {
@@ -233,7 +243,7 @@ static int bootbuf_may_take(enum bootbuf_class class, struct bootbuf_task *bt,
 			return -EDQUOT;
 		if (!uid_eq(bt->user->uid, GLOBAL_ROOT_UID) &&
 		    bt->user->pages + npages > bootbuf.npages >> BOOTBUF_USER_SHIFT)
-			return -EDQUOT;
+			return -EUSERS;
 		pinned += bootbuf_pin_left(held[BOOTBUF_CLASS_CPU] + held[BOOTBUF_CLASS_META]);
 	}
 	if (class != BOOTBUF_CLASS_INIT)
@@ -262,8 +272,8 @@ static u32 bootbuf_find_run(u32 npages)
  *
  * The caller holds bootbuf.lock, and calls bootbuf_pool_clean() next.
  *
- * Return: the chunk, or an error pointer: -EDQUOT when the process, user or
- * class holds its share already, -ENOSPC when the pool is full.
+ * Return: the chunk, or an error pointer: -EDQUOT when the process or class holds
+ * its share already, -EUSERS when the user does, -ENOSPC when the pool is full.
  */
 struct bootbuf_chunk *bootbuf_pool_take(enum bootbuf_class class,
 					struct bootbuf_task *bt, u32 npages)
@@ -401,10 +411,32 @@ void bootbuf_seal_locked(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 	header->content_bits = (u64)content * 8;
 	header->seal = seal;
 	header->seal_seq = ++bootbuf.seal_seq;
+	INIT_LIST_HEAD(&chunk->idle);
+	if (!chunk->bt) {
+		chunk->overwritten = bootbuf_kwrite_overwritten(header->cpu);
+		list_add_tail(&chunk->idle, &bootbuf.cpus.sealed);
+	} else {
+		chunk->overwritten = bootbuf_chunk_writer(chunk)->books.lost.overwritten;
+		if (chunk->kind == BOOTBUF_RECORDS)
+			list_add_tail(&chunk->idle, &chunk->bt->owner->sealed);
+	}
 	chunk->state = BOOTBUF_SEALED;
 	list_move_tail(&chunk->node, &bootbuf.sealed);
 	bootbuf.nr_open--;
 	bootbuf.nr_sealed++;
+}
+
+/* Octets of the record at @pos; 0 when there is none. */
+static u32 bootbuf_chain_next(const void *data, u32 size, u32 pos)
+{
+	u64 word;
+	u32 len;
+
+	if (pos + BOOTBUF_RECORD_HEADER > size)
+		return 0;
+	word = READ_ONCE(*(const u64 *)(data + pos));
+	len = (word >> BOOTBUF_WORD_LEN_SHIFT) & 0xffff;
+	return len < BOOTBUF_RECORD_HEADER || len > size - pos ? 0 : len;
 }
 
 /**
@@ -418,18 +450,29 @@ void bootbuf_seal_locked(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
  */
 u32 bootbuf_chain_end(const void *data, u32 size, u32 from)
 {
-	u32 pos = from, end = from;
+	u32 pos = from, end = from, len;
 
-	while (pos + BOOTBUF_RECORD_HEADER <= size) {
-		u64 word = READ_ONCE(*(const u64 *)(data + pos));
-		u32 len = (word >> BOOTBUF_WORD_LEN_SHIFT) & 0xffff;
-
-		if (len < BOOTBUF_RECORD_HEADER || len > size - pos)
-			break;
+	while ((len = bootbuf_chain_next(data, size, pos))) {
 		end = pos + len;
 		pos = ALIGN(end, BOOTBUF_RECORD_ALIGN);
 	}
 	return end;
+}
+
+/**
+ * bootbuf_chain_count - count the records that were claimed in a chunk
+ * @data: the chunk; may be written to meanwhile
+ * @size: octets of it to look at
+ */
+u32 bootbuf_chain_count(const void *data, u32 size)
+{
+	u32 pos = BOOTBUF_HEADER_SIZE, count = 0, len;
+
+	while ((len = bootbuf_chain_next(data, size, pos))) {
+		pos += ALIGN(len, BOOTBUF_RECORD_ALIGN);
+		count++;
+	}
+	return count;
 }
 
 static void bootbuf_wake_work(struct irq_work *work)

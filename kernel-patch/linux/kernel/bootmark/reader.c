@@ -59,6 +59,14 @@ struct bootbuf_reader {
 static unsigned long bootbuf_consumer;
 
 /**
+ * bootbuf_is_read - is there a reader that may free chunks?
+ */
+bool bootbuf_is_read(void)
+{
+	return test_bit(0, &bootbuf_consumer);
+}
+
+/**
  * bootbuf_fit_header - make a packet's header fit the copy of its chunk
  * @header: as the table has it
  * @buf: the copy
@@ -160,13 +168,15 @@ static ssize_t bootbuf_read_sealed(struct bootbuf_reader *reader, char __user *t
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	chunk = bootbuf_next_sealed(reader);
-	if (chunk)
+	if (chunk) {
 		*header = *bootbuf_chunk_header(chunk);
+		bootbuf_discarded(chunk, header);
+	}
 	raw_spin_unlock_irq(&bootbuf.lock);
 	if (!chunk)
 		return 0;
 
-	/* Only this reader takes chunks off the list of sealed ones. */
+	/* Now only this reader takes it off the list of sealed ones. */
 	size = bootbuf_chunk_size(chunk);
 	bootbuf_copy_chunk(reader->buf, chunk, size);
 	bootbuf_fit_header(header, reader->buf, size);
@@ -323,6 +333,7 @@ static void bootbuf_ack(struct bootbuf_reader *reader, u64 seal_seq)
 		if (bootbuf_chunk_header(chunk)->seal_seq > seal_seq)
 			break;
 		list_move_tail(&chunk->node, &done);
+		list_del_init(&chunk->idle);
 		chunk->state = BOOTBUF_BUSY;
 		bootbuf.nr_sealed--;
 		if (chunk == reader->last)
@@ -462,6 +473,7 @@ SYSCALL_DEFINE2(bootbuf_open, struct bootbuf_open_args __user *, uargs, size_t, 
 		return args.flags & BOOTBUF_OPEN_PEEK ? -EINVAL : bootbuf_previous_open();
 
 	bootbuf_clock_note();
+	bootbuf_books_tell(false);
 	reader = bootbuf_reader_create(args.flags);
 	if (IS_ERR(reader))
 		return PTR_ERR(reader);

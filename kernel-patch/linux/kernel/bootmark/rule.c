@@ -67,7 +67,9 @@ struct bootmark_rule *bootmark_rule_alloc(const char *text,
 		     put_string(&room, text + parts->name, parts->name_len) :
 		     put_string(&room, "*", 1);
 	rule->exe = put_string(&room, text + parts->exe, parts->exe_len);
-	rule->scopes = parts->scopes | (only_pid ? BOOTMARK_SCOPE_PID : 0);
+	rule->scopes = (parts->scopes & ~BOOTMARK_SCOPE_MODE) |
+		       (only_pid ? BOOTMARK_SCOPE_PID : 0);
+	rule->overwrite = parts->overwrite;
 	rule->pid_nr = only_pid ?: parts->pid;
 	rule->uid = make_kuid(&init_user_ns, parts->uid);
 	rule->level = parts->scopes & BOOTMARK_SCOPE_LEVEL ?

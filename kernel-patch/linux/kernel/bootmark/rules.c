@@ -7,6 +7,9 @@
  * the end, so the list does not grow when markers are turned on and off again and
  * again.
  *
+ * A process is a flight recorder while a rule with mode=flight decides that a
+ * marker in it is on.
+ *
  * Rules that single out processes do not enter module->state, which is what all
  * other processes hold.  bootmark_rules_states() adds them for one process.
  */
@@ -26,6 +29,8 @@ static LIST_HEAD(scoped_rules);
 static u32 nr_rules;
 /* How many have BIT(i) of BOOTMARK_SCOPE_*. */
 static u32 nr_scopes[4];
+/* How many make flight recorders. */
+static u32 nr_overwrite;
 static u32 last_rule_id;
 
 bool bootmark_active;
@@ -187,11 +192,14 @@ void bootmark_rules_apply(struct bootmark_module *module)
  * @module: not the kernel
  * @process: the process
  * @states: takes as many words as the module has markers
+ *
+ * Return: true when a rule that turns one of them on makes it a flight recorder.
  */
-void bootmark_rules_states(struct bootmark_module *module,
+bool bootmark_rules_states(struct bootmark_module *module,
 			   const struct bootmark_process *process, u32 *states)
 {
-	struct bootmark_rule *rule, *common;
+	struct bootmark_rule *rule, *common, *decides;
+	bool overwrites = false;
 	u32 i;
 
 	lockdep_assert_held(&bootmark_lock);
@@ -199,6 +207,7 @@ void bootmark_rules_states(struct bootmark_module *module,
 		rule->applies = bootmark_rule_applies(rule, process);
 	for (i = 0; i < module->count; i++) {
 		common = module->decided_by[i];
+		decides = common;
 		states[i] = module->state[i];
 		list_for_each_entry_reverse(rule, &scoped_rules, scoped) {
 			if (common && rule->id < common->id)
@@ -207,10 +216,37 @@ void bootmark_rules_states(struct bootmark_module *module,
 			    !bootmark_rule_matches(rule, &module->descs[i]))
 				continue;
 			states[i] = marker_state(module, i, rule);
+			decides = rule;
 			break;
 		}
+		overwrites |= states[i] && decides && decides->overwrite;
 		cond_resched();
 	}
+	return overwrites;
+}
+
+/**
+ * bootmark_rules_overwrite - are there rules that make flight recorders?
+ *
+ * Return: how many.
+ */
+u32 bootmark_rules_overwrite(void)
+{
+	return READ_ONCE(nr_overwrite);
+}
+
+/* Kernel events happen in no process: their streams have a mode of their own. */
+static void decide_kernel_mode(void)
+{
+	struct bootmark_module *kernel;
+	bool overwrite = false;
+	u32 i;
+
+	lockdep_assert_held(&bootmark_lock);
+	kernel = list_first_entry_or_null(&bootmark_modules, struct bootmark_module, list);
+	for (i = 0; kernel && !kernel->id && i < kernel->count; i++)
+		overwrite |= kernel->state[i] && kernel->decided_by[i]->overwrite;
+	bootbuf_cpus_overwrite(overwrite);
 }
 
 /**
@@ -277,6 +313,7 @@ static void rule_link(struct bootmark_rule *rule)
 	if (is_scoped(rule))
 		list_add_tail(&rule->scoped, &scoped_rules);
 	nr_rules++;
+	WRITE_ONCE(nr_overwrite, nr_overwrite + rule->overwrite);
 	count_scopes(rule, 1);
 }
 
@@ -287,6 +324,7 @@ static void rule_unlink(struct bootmark_rule *rule)
 	list_del(&rule->list);
 	list_del(&rule->scoped);
 	nr_rules--;
+	WRITE_ONCE(nr_overwrite, nr_overwrite - rule->overwrite);
 }
 
 /*
@@ -341,6 +379,7 @@ static void rules_changed(void)
 {
 	lockdep_assert_held(&bootmark_lock);
 	WRITE_ONCE(bootmark_active, nr_rules > 0);
+	decide_kernel_mode();
 	/* 0 stands for a process that was never looked at. */
 	smp_store_release(&bootmark_generation, bootmark_generation + 1 ?: 1);
 }

@@ -144,9 +144,11 @@ void bootmark_view_fill(struct bootmark_view *view)
 
 	mutex_lock(&bootmark_lock);
 	view->called = 0;
+	view->overwrites = false;
 	xa_for_each(&view->modules, id, entry) {
-		bootmark_rules_states(entry->module, &view->process,
-				      entry->states);
+		view->overwrites |= bootmark_rules_states(entry->module,
+							  &view->process,
+							  entry->states);
 		if (view->calls)
 			add_calls(view, entry);
 	}

@@ -182,6 +182,7 @@ enum bootbuf_meta {
 	BOOTBUF_META_EXIT	= 5,
 	BOOTBUF_META_SLOT	= 6,
 	BOOTBUF_META_KERNEL	= 7,
+	BOOTBUF_META_LOST	= 8,
 };
 
 #define BOOTBUF_PATH_MAX	1024	/* longer paths keep their end */
@@ -308,6 +309,51 @@ struct bootbuf_meta_slot {
 	__u32	slot;
 	__u16	text_len;
 	__u16	reserved;
+};
+
+enum bootbuf_lost_why {
+	BOOTBUF_LOST_PROCESS	= 1,	/* the process held its share of the pool */
+	BOOTBUF_LOST_USER	= 2,	/* its user did */
+	BOOTBUF_LOST_POOL	= 3,	/* nothing was free for it */
+	BOOTBUF_LOST_MEMORY	= 4,	/* no memory or address space for a chunk */
+};
+
+/**
+ * struct bootbuf_meta_lost - events of a stream that are in no packet
+ * @stream_instance: the stream, which may have no packet at all
+ * @lost: its events lost so far, as @discarded of struct bootbuf_packet counts
+ *	them: the greatest of all that is said of a stream is its count
+ * @overwritten: how many of them were recorded, and overwritten before they were read
+ * @stream_id: enum bootbuf_stream
+ * @threads: 1; more: it stands for so many streams of one user, each of which
+ *	found no room for a record of its own
+ * @pid: thread group id in the initial pid namespace; 0 for the kernel, and for
+ *	several threads
+ * @tid: thread id there
+ * @cpu: BOOTBUF_STREAM_CPU: the CPU
+ * @uid: user that owns the process, in the initial user namespace
+ * @why: enum bootbuf_lost_why: what the last of them found no room for; 0 when
+ *	there were none, or it is not known
+ * @reserved: zero
+ * @comm: the thread's name, NUL-padded
+ *
+ * Written when no packet to come will say it: the stream ends, or a reader is
+ * opened, or the kernel stops, while the stream has lost events since its last
+ * packet.  And for every stream with events that were overwritten.
+ */
+struct bootbuf_meta_lost {
+	__u64	stream_instance;
+	__u64	lost;
+	__u64	overwritten;
+	__u32	stream_id;
+	__u32	threads;
+	__u32	pid;
+	__u32	tid;
+	__u32	cpu;
+	__u32	uid;
+	__u32	why;
+	__u32	reserved;
+	char	comm[16];
 };
 
 /* ---- Aggregate streams ----------------------------------------------------- */

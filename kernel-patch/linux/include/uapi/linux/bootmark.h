@@ -288,6 +288,10 @@ struct marker_info {
  * @markers: number of markers in them, the kernel's included
  * @slots: number of slots in use
  * @flags: MARKER_STATUS_*
+ * @events_overwritten: how many of @events_lost were recorded, and overwritten
+ *	before they were read
+ * @meta_lost: records of the meta stream that found no room: names and ends of
+ *	processes, counts of losses
  */
 struct bootmark_status {
 	__u32	size;
@@ -304,6 +308,8 @@ struct bootmark_status {
 	__u32	markers;
 	__u32	slots;
 	__u32	flags;
+	__u64	events_overwritten;
+	__u64	meta_lost;
 };
 
 #define MARKER_STATUS_FOLLOW	0x1u	/* markers follow ftrace's tracing_on */

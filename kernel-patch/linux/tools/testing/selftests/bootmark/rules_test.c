@@ -88,6 +88,8 @@ TEST_F(rules, malformed)
 		{ "a@uid=4294967295", 6 }, { "a@uid=1@uid=2", 8 },
 		{ "a@exe=/bin/x", 6 }, { "a@exe='/bin/x", 6 }, { "a@exe=''", 7 },
 		{ "a@exe='a\nb'", 8 }, { "a@level=8", 8 }, { "a@level=loud", 8 },
+		{ "a@mode=loop", 7 }, { "a@mode=flights", 7 }, { "!a@mode=flight", 8 },
+		{ "a@mode=flight@mode=flight", 14 },
 		{ "a@levels=1", 2 }, { "@pid=1", 0 }, { "a@pid=1:b", 7 },
 		/* Filters. */
 		{ "a//", 2 }, { "a/x", 3 }, { "a/x==/", 5 }, { "a/x=1/", 3 },
