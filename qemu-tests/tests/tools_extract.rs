@@ -138,35 +138,66 @@ fn extractions_that_are_killed_and_repeated_lose_and_repeat_nothing() {
 }
 
 #[test]
-fn a_full_disk_is_said_and_frees_nothing() {
+fn disks_that_are_full_or_read_only_are_said_and_free_nothing() {
     let script = "
         /usr/lib/bootmark/services/svc-threads
         mkdir -p /tmp/small && mount -t tmpfs -o size=16k none /tmp/small
-        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/full /'
+        attempt() {
+            said=$(bootmark extract --output $2 2>&1)
+            echo \"$1 $? $said\"
+        }
+        attempt full /tmp/small/trace
         ls -A /tmp/small | wc -l | sed 's/^/left /'
+        # With a trace that is there and cannot be completed.
+        mount -o remount,size=8m /tmp/small
+        attempt good /tmp/small/trace
+        /usr/lib/bootmark/services/svc-threads
         mount -o remount,ro /tmp/small
-        bootmark extract --output /tmp/small/trace 2>&1 | sed 's/^/read-only /'
+        before=$(find /tmp/small -type f | sort | xargs cat | md5sum)
+        attempt read-only /tmp/small/trace
+        attempt below /tmp/small/new/trace
+        [ \"$before\" = \"$(find /tmp/small -type f | sort | xargs cat | md5sum)\" ]
+        echo \"same $?\"
+        mount -o remount,rw /tmp/small
+        attempt again /tmp/small/trace
+        cp -a /tmp/small/trace /var/lib/bootmark/small
         umount /tmp/small
     ";
     let outcome = Guest::new().rules("svc:*").script(script).boot().unwrap();
-    assert!(
-        outcome.printed("full").contains("No space left on device"),
-        "{}",
-        outcome.script_log
-    );
-    assert_eq!(outcome.printed("left"), "0", "{}", outcome.script_log);
-    assert!(
-        outcome
-            .printed("read-only")
-            .contains("Read-only file system"),
-        "{}",
-        outcome.script_log
-    );
-    // All of it is still there for the extraction at the end.
-    let events = reading::events(&outcome.trace()).unwrap();
-    assert!(
-        count(&events, "svc-threads", "svc:thread.end") == 8,
-        "{}",
-        events.len()
-    );
+    let log = &outcome.script_log;
+    for (word, path, why, remedy) in [
+        (
+            "full",
+            "/tmp/small/.trace.new",
+            "No space left on device",
+            "make room there",
+        ),
+        (
+            "read-only",
+            "/tmp/small/.trace.new",
+            "Read-only file system",
+            "mount it read-write",
+        ),
+        (
+            "below",
+            "cannot create /tmp/small/new:",
+            "Read-only file system",
+            "or extract to another directory",
+        ),
+    ] {
+        let said = outcome.printed(word);
+        assert!(said.starts_with("1 bootmark: "), "{log}");
+        for part in [path, why, remedy, "nothing was acknowledged"] {
+            assert!(said.contains(part), "no `{part}`:\n{log}");
+        }
+    }
+    assert_eq!(outcome.printed("left"), "0", "{log}");
+    assert_eq!(outcome.printed("same"), "0", "{log}");
+    for word in ["good", "again"] {
+        assert!(outcome.printed(word).starts_with("0 "), "{log}");
+    }
+    // All that was refused came with the next run: of the image's service and of two more.
+    let small = reading::events(&outcome.dir.join("fetched/small")).unwrap();
+    assert_eq!(count(&small, "svc-threads", "svc:thread.end"), 12);
+    assert_eq!(count(&small, "svc-threads", "svc:step"), 3 * 2000);
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use qemu_tests::reading;
+
 fn xtask(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(args)
@@ -149,4 +151,38 @@ fn a_script_runs_with_what_was_added_and_decides_the_status() {
     assert!(seen.status.success(), "{seen:?}");
     assert!(String::from_utf8_lossy(&seen.stdout).contains("init:start"));
     assert!(results.join("trace/metadata").exists());
+}
+
+#[test]
+fn a_boot_that_panics_leaves_its_trace_beside_that_of_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results");
+    let out = xtask(&[
+        "boot",
+        "--panic-after",
+        "700",
+        "--timeout",
+        "400",
+        "--out",
+        results.to_str().unwrap(),
+    ]);
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{stdout}{stderr}");
+    let (died, after) = (results.join("previous"), results.join("trace"));
+    let [died_says, after_says] = [&died, &after].map(|trace| reading::summary(trace).unwrap());
+    assert_eq!(died_says["previous"], true);
+    assert_eq!(died_says["end"]["how"], "panic", "{died_says}");
+    assert_eq!(after_says["previous"], false);
+    assert_ne!(died_says["boot_id"], after_says["boot_id"]);
+    for (trace, says) in [(&died, &died_says), (&after, &after_says)] {
+        let events = reading::events(trace).unwrap();
+        assert!(events.iter().any(|event| event.name() == "init:start"));
+        assert_eq!(says["events"].as_u64(), Some(events.len() as u64));
+        assert_eq!(reading::babeltrace(trace).unwrap().len(), events.len());
+    }
+    // Both are shown, and named.
+    assert!(stdout.contains("The boot that panicked:"), "{stdout}");
+    assert!(stdout.contains("The boot after it:"), "{stdout}");
+    assert!(stdout.contains(died.to_str().unwrap()), "{stdout}");
 }

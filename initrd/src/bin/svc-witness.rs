@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Turns of the loop between two events, so that buffers outlast the time until the end.
 const PAUSE: u32 = 5_000;
 
+/// Events for each line to FILE: ftrace's text is slow to read where instructions are emulated.
+const EVENTS_PER_LINE: u64 = 8;
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (address, cpu) = match (
@@ -59,9 +62,12 @@ fn run(address: u64, cpu: u64, other: Option<&str>) -> io::Result<std::convert::
         number += 1;
         marker!("svc", "witness", number: u64, cpu: u64);
         events.store(number, Ordering::Release);
-        if let Some(file) = &mut other {
-            file.write_all(format!("witness {cpu} {number}\n").as_bytes())?;
-            lines.store(number, Ordering::Release);
+        if number.is_multiple_of(EVENTS_PER_LINE)
+            && let Some(file) = &mut other
+        {
+            let line = number / EVENTS_PER_LINE;
+            file.write_all(format!("witness {cpu} {line}\n").as_bytes())?;
+            lines.store(line, Ordering::Release);
         }
         for turn in 0..PAUSE {
             std::hint::black_box(turn);

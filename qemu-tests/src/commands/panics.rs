@@ -12,9 +12,10 @@ use qemu_tests::{paths, reading, setup};
 
 /// Let the kernel panic again and again, and count what the boot after each has of it.
 ///
-/// Two programs, one on each CPU, write events as markers and as lines to ftrace's persistent
+/// Two programs, one on each CPU, write events as markers and every eighth as a line to ftrace's persistent
 /// instance (`trace_instance=` in memory that survives), and testify how many in memory of their own. The
-/// kernel panics at a random instant; the next boot takes both traces. A committed event
+/// kernel panics at a random instant, in turns from a system call, in an NMI while the other CPU
+/// writes, and by the hung-task watchdog; the next boot takes both traces. A committed event
 /// that the markers' trace does not have, or has twice, makes this fail; ftrace is measured
 /// beside it.
 #[derive(Debug, clap::Args)]
@@ -71,11 +72,46 @@ done
 touch /var/lib/bootmark/armed
 sync
 sleep $(od -A n -t u2 -N 2 /dev/urandom | awk '{ print 0.05 + $1 % 1000 / 1000 }')
-echo c > /proc/sysrq-trigger
+case $(((FIRST + number) % 3)) in
+    0) echo c > /proc/sysrq-trigger ;;
+    1) # The command register of the interrupt controller, which is told the CPU first.
+        devmem 0xfee00310 32 $((($(od -A n -t u1 -N 1 /dev/urandom) % 2) << 24))
+        devmem 0xfee00300 32 0x4400 ;;
+    2) # Who writes to a frozen file system waits without end, which the watchdog sees.
+        echo 1 > /proc/sys/kernel/hung_task_timeout_secs
+        echo 1 > /proc/sys/kernel/hung_task_panic
+        fsfreeze --freeze /
+        touch /var/lib/bootmark/never ;;
+esac
+sleep 60
 "#;
+
+/// Services that have no part in this; without them a boot takes half as long.
+const IDLE: [&str; 9] = [
+    "after-fail",
+    "busybox",
+    "c",
+    "crash",
+    "fail",
+    "killed",
+    "needs-fail",
+    "slow",
+    "threads",
+];
+
+/// Panics of one guest: its disk has room for their traces.
+const BATCH: u32 = 20;
+
+/// The ways in turn, and what the kernel's message has of each.
+const WAYS: [(&str, &str); 3] = [
+    ("call", "sysrq triggered crash"),
+    ("NMI", "NMI"),
+    ("watchdog", "hung_task: blocked tasks"),
+];
 
 /// One panic: for each CPU what was told and what was found.
 struct Panic {
+    way: &'static str,
     markers: [Count; 2],
     lines: [Count; 2],
 }
@@ -118,17 +154,41 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         None => paths::target().join("panics"),
     };
     setup::ensure(setup::PACKAGES)?;
-    let outcome = Guest::new()
+    let mut panics = Vec::new();
+    for first in (0..args.count).step_by(BATCH as usize) {
+        let count = BATCH.min(args.count - first);
+        panics.extend(batch(
+            &out.join(first.to_string()),
+            first,
+            count,
+            args.timeout,
+        )?);
+    }
+    Ok(report(&panics))
+}
+
+/// So many panics of one guest, numbered from `first`.
+fn batch(out: &Path, first: u32, count: u32, timeout: u64) -> Result<Vec<Panic>> {
+    let script = SCRIPT
+        .replace("COUNT", &count.to_string())
+        .replace("FIRST", &first.to_string());
+    // The watchdog is seconds in coming, in which the witnesses must not run out of room.
+    let guest = IDLE.iter().fold(Guest::new(), |guest, name| {
+        guest.without(&format!("/etc/bootmark/services/{name}.conf"))
+    });
+    let outcome = guest
         .beside_others()
         .out(out)
         .rules("svc:witness,kernel:*,init:*")
         .append(MEMORY)
+        .append("unknown_nmi_panic")
+        .memory(768)
+        .pool("64M")
         .reboots()
         .tolerate(Alarm::Panic)
-        .timeout(Duration::from_secs(
-            args.timeout * u64::from(args.count + 1),
-        ))
-        .script(SCRIPT.replace("COUNT", &args.count.to_string()))
+        .tolerate(Alarm::HungTask)
+        .timeout(Duration::from_secs(timeout * u64::from(count + 1)))
+        .script(script)
         .boot()?;
     if outcome.script_status != Some(0) {
         bail!(
@@ -137,16 +197,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
             outcome.script_log
         );
     }
-    let panics = (0..args.count)
+    (0..count)
         .map(|number| {
             let dir = outcome.dir.join("fetched/panics").join(number.to_string());
-            read(&dir).with_context(|| format!("panic {number}, in {}", dir.display()))
+            let way = WAYS[(first + number) as usize % WAYS.len()];
+            read(&dir, way).with_context(|| format!("panic {number}, in {}", dir.display()))
         })
-        .collect::<Result<Vec<_>>>()?;
-    Ok(report(&panics))
+        .collect()
 }
 
-fn read(dir: &Path) -> Result<Panic> {
+fn read(dir: &Path, (way, message): (&'static str, &str)) -> Result<Panic> {
     let text = |name: &str| {
         let path = dir.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
@@ -161,9 +221,16 @@ fn read(dir: &Path) -> Result<Panic> {
             .ok()
             .with_context(|| format!("{name} says `{text}`"))
     };
-    let events = reading::events(&dir.join("trace"))?;
+    let trace = dir.join("trace");
+    let end = reading::summary(&trace)?["end"].clone();
+    let said = end["text"].as_str().unwrap_or_default();
+    if end["how"] != "panic" || !said.contains(message) {
+        bail!("expected a panic with `{message}`, the trace says {end}");
+    }
+    let events = reading::events(&trace)?;
     let (markers, lines) = (told("markers")?, told("lines")?);
     let mut panic = Panic {
+        way,
         markers: [Count::default(); 2],
         lines: [Count::default(); 2],
     };
@@ -186,9 +253,9 @@ fn read(dir: &Path) -> Result<Panic> {
 
 /// Prints the table; fails when a marker's event is missing or there twice.
 fn report(panics: &[Panic]) -> ExitCode {
-    println!("          markers                            ftrace trace_instance");
+    println!("                  markers                            ftrace trace_instance");
     println!(
-        "panic     committed   missing   wrong        written     missing   wrong   CPUs lost"
+        "panic  by         committed   missing   wrong        written     missing   wrong   CPUs lost"
     );
     let mut sums = [[0; 4]; 2];
     for (number, panic) in panics.iter().enumerate() {
@@ -203,14 +270,14 @@ fn report(panics: &[Panic]) -> ExitCode {
                     .count() as u64,
             ]
         });
-        print_row(&number.to_string(), &rows);
+        print_row(&number.to_string(), panic.way, &rows);
         for (sum, row) in sums.iter_mut().zip(rows) {
             sum.iter_mut()
                 .zip(row)
                 .for_each(|(sum, value)| *sum += value);
         }
     }
-    print_row("all", &sums);
+    print_row("all", "", &sums);
     let [_, missing, wrong, _] = sums[0];
     if missing == 0 && wrong == 0 {
         ExitCode::SUCCESS
@@ -220,9 +287,9 @@ fn report(panics: &[Panic]) -> ExitCode {
     }
 }
 
-fn print_row(name: &str, [markers, lines]: &[[u64; 4]; 2]) {
+fn print_row(name: &str, way: &str, [markers, lines]: &[[u64; 4]; 2]) {
     println!(
-        "{name:>5}  {:>12} {:>9} {:>7}   {:>12} {:>11} {:>7} {:>11}",
+        "{name:>5}  {way:<8} {:>12} {:>9} {:>7}   {:>12} {:>11} {:>7} {:>11}",
         markers[0], markers[1], markers[2], lines[0], lines[1], lines[2], lines[3]
     );
 }

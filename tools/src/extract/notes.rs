@@ -47,7 +47,7 @@ pub struct Totals {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file system refuses.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}{}", path.display(), remedy(source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -89,4 +89,17 @@ pub enum StoreError {
         /// The last stored.
         last: u64,
     },
+}
+
+/// What to do about a refusal of the file system, where that can be said.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            ": mount it read-write, or extract to another directory; nothing was acknowledged, so nothing is lost"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ": make room there, or extract to another directory; nothing was acknowledged, so nothing is lost"
+        }
+        _ => "",
+    }
 }

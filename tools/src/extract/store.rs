@@ -97,7 +97,7 @@ impl Store {
             hidden.push(ending);
             parent.join(hidden)
         };
-        fs::create_dir_all(parent).map_err(io_error("create", parent))?;
+        create_dirs(parent)?;
         let (temp, old) = (beside(".new"), beside(".old"));
         if old.exists() {
             // Left by a run that died in the two steps of `replace`.
@@ -453,6 +453,25 @@ fn remove(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Makes a directory and those above it, so that they are on the disk when this returns: a trace in a
+/// directory that a power cut takes away is gone too.
+fn create_dirs(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = match path.parent() {
+        Some(above) if above != Path::new("") => above,
+        _ => Path::new("."),
+    };
+    create_dirs(above)?;
+    match fs::create_dir(path) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(io_error("create", path))?,
+    }
+    sync_dir(above)
 }
 
 fn sync_dir(path: &Path) -> Result<()> {
