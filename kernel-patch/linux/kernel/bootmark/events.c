@@ -168,8 +168,12 @@ struct bootbuf_probe {
 	.on_request	= true,				\
 }
 
-/* Those without a tracepoint only have a state, which their callers look at. */
+/*
+ * Those without a tracepoint only have a state, which their callers look at, or
+ * which nobody does: the kernel was built without what they are about.
+ */
 static const struct bootbuf_probe bootbuf_probes[BOOTBUF_K_COUNT] = {
+#ifdef CONFIG_TRACEPOINTS
 	[BOOTBUF_K_INITCALL_BEGIN]	= PROBE(initcall_start, bootbuf_initcall_start),
 	[BOOTBUF_K_INITCALL_END]	= PROBE(initcall_finish, bootbuf_initcall_finish),
 	[BOOTBUF_K_INITCALL_LEVEL]	= PROBE(initcall_level, bootbuf_initcall_level),
@@ -188,10 +192,13 @@ static const struct bootbuf_probe bootbuf_probes[BOOTBUF_K_COUNT] = {
 #endif
 	[BOOTBUF_K_SYS_ENTER]		= PROBE_ON_REQUEST(sys_enter, bootbuf_sys_enter),
 	[BOOTBUF_K_SYS_EXIT]		= PROBE_ON_REQUEST(sys_exit, bootbuf_sys_exit),
+#endif /* CONFIG_TRACEPOINTS */
 };
 
 /**
  * bootmark_kernel_count - number of the kernel's own markers
+ *
+ * Return: how many there are.
  */
 unsigned int bootmark_kernel_count(void)
 {
@@ -201,6 +208,8 @@ unsigned int bootmark_kernel_count(void)
 /**
  * bootmark_kernel_desc - descriptor of a marker of the kernel
  * @index: below bootmark_kernel_count()
+ *
+ * Return: the descriptor, its state word zero.
  */
 const struct bootmark_desc *bootmark_kernel_desc(unsigned int index)
 {
@@ -210,6 +219,8 @@ const struct bootmark_desc *bootmark_kernel_desc(unsigned int index)
 /**
  * bootmark_kernel_state - state word of a marker of the kernel
  * @index: below bootmark_kernel_count()
+ *
+ * Return: the state word, 0 for off.
  */
 u32 bootmark_kernel_state(unsigned int index)
 {
@@ -233,7 +244,7 @@ static int bootbuf_kernel_switch(unsigned int index, bool on)
 	struct tracepoint *tracepoint = bootbuf_probes[index].tracepoint;
 	void *probe = bootbuf_probes[index].probe;
 
-	if (!tracepoint)
+	if (!IS_ENABLED(CONFIG_TRACEPOINTS) || !tracepoint)
 		return 0;
 	return on ? tracepoint_probe_register(tracepoint, probe, NULL) :
 		    tracepoint_probe_unregister(tracepoint, probe, NULL);
