@@ -42,7 +42,6 @@
 /* Files looked into for each time that the mmap_lock is taken. */
 #define BATCH	16
 
-u32 bootmark_generation;
 bool bootmark_gated;
 
 static DEFINE_MUTEX(sync_lock);
@@ -481,6 +480,8 @@ u64 bootmark_mode_stamp(void)
  * bootmark_overwrites - is the calling process a flight recorder?
  *
  * Sleeps; no lock held.
+ *
+ * Return: true when it is.
  */
 bool bootmark_overwrites(void)
 {

@@ -84,6 +84,8 @@ void bootmark_calls_put(struct bootmark_calls *calls)
  * bootmark_calls_match - is a marker called?
  * @calls: the list
  * @desc: the marker's descriptor
+ *
+ * Return: true when a pattern matches.
  */
 bool bootmark_calls_match(const struct bootmark_calls *calls,
 			  const struct bootmark_desc *desc)

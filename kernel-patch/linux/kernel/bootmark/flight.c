@@ -45,6 +45,8 @@ struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head 
  * @chunk: the chunk
  *
  * What a reader would look at, and torn records too: they were written.
+ *
+ * Return: how many.
  */
 u64 bootbuf_victim_count(const struct bootbuf_chunk *chunk)
 {
@@ -59,6 +61,8 @@ u64 bootbuf_victim_count(const struct bootbuf_chunk *chunk)
  * @owner: the current one
  *
  * Sleeps when rules or mappings have changed since it was asked last.
+ *
+ * Return: true when it does.
  */
 bool bootbuf_overwrites(struct bootbuf_owner *owner)
 {

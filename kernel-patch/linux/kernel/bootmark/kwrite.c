@@ -245,6 +245,8 @@ void bootbuf_kwrite_end(struct bootbuf_krec *krec)
 /**
  * bootbuf_kwrite_lost - events lost by the stream of a CPU
  * @cpu: which
+ *
+ * Return: how many, since boot.
  */
 u64 bootbuf_kwrite_lost(unsigned int cpu)
 {
@@ -262,6 +264,8 @@ u64 bootbuf_kwrite_overwritten(unsigned int cpu)
 
 /**
  * bootbuf_kwrite_lost_all - events lost by the streams of all CPUs
+ *
+ * Return: how many, since boot.
  */
 u64 bootbuf_kwrite_lost_all(void)
 {

@@ -66,6 +66,8 @@ static u64 bootbuf_tsc_hz(void)
 
 /**
  * bootbuf_clock_read - a raw reading of the trace clock; any context
+ *
+ * Return: ticks of the clock that bootbuf_clock_id() names.
  */
 u64 notrace bootbuf_clock_read(void)
 {
@@ -76,6 +78,8 @@ u64 notrace bootbuf_clock_read(void)
 
 /**
  * bootbuf_clock_id - which clock that is
+ *
+ * Return: the clock, BOOTBUF_CLOCK_NONE without a pool.
  */
 enum bootbuf_clock bootbuf_clock_id(void)
 {
@@ -86,6 +90,8 @@ enum bootbuf_clock bootbuf_clock_id(void)
 
 /**
  * bootbuf_clock_hz - ticks of the trace clock in a second, as far as known
+ *
+ * Return: ticks a second.
  */
 u64 bootbuf_clock_hz(void)
 {
@@ -278,6 +284,8 @@ int bootbuf_meta_write(u32 id, const void *head, size_t head_len, const void *ta
  * bootbuf_meta_pending - is there a record behind a reader's position
  * @chunk: chunk that the reader is in, NULL at first
  * @offset: of the first octet that it has not seen there
+ *
+ * Return: true when there is.
  */
 bool bootbuf_meta_pending(struct bootbuf_chunk *chunk, u32 offset)
 {
@@ -327,6 +335,8 @@ struct bootbuf_chunk *bootbuf_meta_next(struct bootbuf_chunk *chunk, u32 *offset
 
 /**
  * bootbuf_meta_lost - records that did not fit any more
+ *
+ * Return: how many, since boot.
  */
 u64 bootbuf_meta_lost(void)
 {
@@ -347,6 +357,8 @@ void bootbuf_meta_leave_out(void)
 
 /**
  * bootbuf_meta_share - octets that the stream can grow to
+ *
+ * Return: octets.
  */
 u32 bootbuf_meta_share(void)
 {

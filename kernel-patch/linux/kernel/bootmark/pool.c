@@ -179,6 +179,8 @@ void __init bootbuf_save_vmcoreinfo(void)
 
 /**
  * bootbuf_available - is there a pool
+ *
+ * Return: true when there is.
  */
 bool bootbuf_available(void)
 {
@@ -463,6 +465,8 @@ u32 bootbuf_chain_end(const void *data, u32 size, u32 from)
  * bootbuf_chain_count - count the records that were claimed in a chunk
  * @data: the chunk; may be written to meanwhile
  * @size: octets of it to look at
+ *
+ * Return: how many.
  */
 u32 bootbuf_chain_count(const void *data, u32 size)
 {

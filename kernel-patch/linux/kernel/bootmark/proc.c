@@ -130,6 +130,8 @@ static const struct seq_operations marker_seq = {
  * bootmark_proc_release - close it
  * @inode: the inode
  * @file: the file
+ *
+ * Return: 0.
  */
 int bootmark_proc_release(struct inode *inode, struct file *file)
 {

@@ -60,6 +60,8 @@ static unsigned long bootbuf_consumer;
 
 /**
  * bootbuf_is_read - is there a reader that may free chunks?
+ *
+ * Return: true when there is.
  */
 bool bootbuf_is_read(void)
 {

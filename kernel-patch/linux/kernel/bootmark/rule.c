@@ -127,6 +127,8 @@ static struct task_struct *rule_process(const struct bootmark_rule *rule)
 /**
  * bootmark_rule_is_over - is it for a process that is gone, and to go with it?
  * @rule: the rule
+ *
+ * Return: true when it is.
  */
 bool bootmark_rule_is_over(const struct bootmark_rule *rule)
 {
@@ -162,6 +164,8 @@ bool bootmark_rule_is_like(const struct bootmark_rule *rule,
  * bootmark_rule_matches - does a rule mean a marker, in some process at least?
  * @rule: the rule
  * @desc: the marker's descriptor
+ *
+ * Return: true when it does.
  */
 bool bootmark_rule_matches(const struct bootmark_rule *rule,
 			   const struct bootmark_desc *desc)
@@ -178,6 +182,8 @@ bool bootmark_rule_matches(const struct bootmark_rule *rule,
  *
  * A process that shares the memory, as a child of vfork() does, counts as the
  * one that is named.
+ *
+ * Return: true when it does.
  */
 bool bootmark_rule_names(const struct bootmark_rule *rule,
 			 const struct mm_struct *mm)
@@ -207,6 +213,8 @@ bool bootmark_rule_names(const struct bootmark_rule *rule,
  * bootmark_rule_applies - do all scopes that single out processes hold?
  * @rule: the rule
  * @process: the process
+ *
+ * Return: true when they do.
  */
 bool bootmark_rule_applies(const struct bootmark_rule *rule,
 			   const struct bootmark_process *process)

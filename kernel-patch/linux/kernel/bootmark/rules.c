@@ -34,6 +34,7 @@ static u32 nr_overwrite;
 static u32 last_rule_id;
 
 bool bootmark_active;
+u32 bootmark_generation;
 
 static void report_bad_rule(const char *text, size_t len,
 			    const struct bootmark_rule_parts *parts, bool boot)
@@ -254,6 +255,8 @@ static void decide_kernel_mode(void)
  * @mm: the memory
  *
  * Sleeps.
+ *
+ * Return: true when one does.
  */
 bool bootmark_rules_name(const struct mm_struct *mm)
 {

@@ -185,6 +185,8 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
  * A change comes either before the question, or its author goes over the process
  * behind the writing.  A process that goes on and on changing its user shall not
  * keep others from their work: only its own words may then be those of before.
+ *
+ * Return: true when the words have to be worked out again.
  */
 bool bootmark_view_is_outdated(const struct bootmark_view *view,
 			       unsigned int round)

@@ -472,6 +472,7 @@ struct bootbuf_open_args {
  * @release: kernel release, NUL-padded
  * @boot_nr: number of the boot in a row of warm ones, from 1
  * @crc: crc32_le(~0) of the octets before it
+ * @reserved: zero
  *
  * A chunk's length is packet_bits of its header, zero for pages in no chunk.
  */
