@@ -14,6 +14,7 @@
 //! | [`bench`] | what markers cost, beside LTTng-UST |
 //! | [`fuzz`] | hostile input for what reads, on the host |
 //! | [`lint`] | formatting, clippy, checkpatch and sparse |
+//! | [`ktap`] | what KUnit reports on the console |
 //! | [`paths`], [`digest`], [`lock`], [`process`], [`progress`] | small tools of the above |
 //!
 //! `cargo xtask` (`src/main.rs`) is a thin command line over these.
@@ -24,6 +25,7 @@ pub mod fuzz;
 pub mod guest;
 pub mod image;
 pub mod kernel;
+pub mod ktap;
 pub mod lint;
 pub mod lock;
 pub mod outcome;

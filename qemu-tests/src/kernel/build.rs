@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use walkdir::WalkDir;
 
 use super::config::unmet;
-use super::{Inputs, Kernel, Patch};
+use super::{Goal, Inputs, Kernel, Patch};
 use crate::progress::Step;
 use crate::{lock, paths, process};
 
@@ -18,6 +18,10 @@ use crate::{lock, paths, process};
 const UNFINISHED: &str = "bootmark-unfinished";
 /// In a build folder: what it was made by.
 const MADE_BY: &str = "bootmark-made-by";
+/// The folder of the kept trees in the cache.
+const TREES: &str = "tree";
+/// The folder of the patch's own objects.
+const OBJECTS: &str = "kernel/bootmark/";
 /// The log of the last build, in the build folder.
 const LOG: &str = "bootmark-build.log";
 
@@ -33,7 +37,7 @@ impl std::fmt::Display for KbuildFailed {
 
 /// Builds the kernel into `dest`. The caller holds the kernel lock.
 pub(super) fn build(inputs: &Inputs, cache: &Path, dest: &Path) -> Result<()> {
-    let place = Place::of(inputs, cache);
+    let place = Place::of(inputs, &cache.join(TREES));
     let reused = place.build.exists();
     if let Err(error) = place.make(inputs) {
         let damaged = error.is::<KbuildFailed>() && !ours_to_blame(inputs, &place.log());
@@ -45,7 +49,7 @@ pub(super) fn build(inputs: &Inputs, cache: &Path, dest: &Path) -> Result<()> {
         place.discard()?;
         place.make(inputs)?;
     }
-    publish(&place.build, dest)
+    publish(&place.build, dest, inputs.config.goal())
 }
 
 /// Runs `work` with the synced source tree and the configured build folder of
@@ -57,13 +61,35 @@ pub fn in_build_tree<T>(
     inputs: &Inputs,
     work: impl FnOnce(&Path, &Path) -> Result<T>,
 ) -> Result<T> {
+    in_build_tree_of(TREES, inputs, work)
+}
+
+/// As [`in_build_tree`], in the trees of another folder of the cache: where the sources that
+/// change do not make the kernels that are booted anew.
+pub(super) fn in_build_tree_of<T>(
+    trees: &str,
+    inputs: &Inputs,
+    work: impl FnOnce(&Path, &Path) -> Result<T>,
+) -> Result<T> {
     let cache = paths::cache()?;
     let _lock = lock::exclusive(&cache.join("kernel.lock"), "is building a kernel")?;
-    let place = Place::of(inputs, &cache);
+    let place = Place::of(inputs, &cache.join(trees));
     let step = Step::start("preparing the kernel tree");
     place.prepare(inputs, &step)?;
     step.clear();
     work(&place.tree(), &place.build)
+}
+
+/// Runs `work` with the folder that holds the synced source tree of these inputs (`linux`) and
+/// what the patch replaced in it (`orig`), under the kernel lock.
+pub(super) fn with_sources<T>(inputs: &Inputs, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let cache = paths::cache()?;
+    let _lock = lock::exclusive(&cache.join("kernel.lock"), "is building a kernel")?;
+    let place = Place::of(inputs, &cache.join(TREES));
+    let step = Step::start("preparing the kernel tree");
+    place.sync(inputs, &step)?;
+    step.clear();
+    work(&place.top)
 }
 
 /// The kept tree and build folder of one base and configuration.
@@ -73,8 +99,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(inputs: &Inputs, cache: &Path) -> Self {
-        let top = cache.join("tree").join(inputs.base.id());
+    fn of(inputs: &Inputs, trees: &Path) -> Self {
+        let top = trees.join(inputs.base.id());
         let build = top.join(format!("build-{}", inputs.config.name()));
         Self { top, build }
     }
@@ -97,6 +123,12 @@ impl Place {
 
     /// Source in step with the patch, build folder configured.
     fn prepare(&self, inputs: &Inputs, step: &Step) -> Result<()> {
+        self.sync(inputs, step)?;
+        self.check_build_folder(inputs, step)?;
+        self.configure(inputs, step)
+    }
+
+    fn sync(&self, inputs: &Inputs, step: &Step) -> Result<()> {
         if self.tree().exists() && !self.is_sound() {
             self.discard()?;
         }
@@ -104,9 +136,7 @@ impl Place {
             inputs.base.unpack(&self.tree())?;
         }
         step.detail("applying the patch");
-        inputs.patch.sync(&self.top)?;
-        self.check_build_folder(inputs, step)?;
-        self.configure(inputs, step)
+        inputs.patch.sync(&self.top)
     }
 
     fn make(&self, inputs: &Inputs) -> Result<()> {
@@ -118,7 +148,10 @@ impl Place {
         let made = process::logged(
             kbuild(&self.build)
                 .arg(format!("-j{jobs}"))
-                .args(["bzImage"]),
+                .arg(match inputs.config.goal() {
+                    Goal::Image => "bzImage",
+                    Goal::Objects => OBJECTS,
+                }),
             &self.build.join(LOG),
             &step,
         );
@@ -138,7 +171,7 @@ impl Place {
                 .with_context(|| format!("cannot remove {}", self.build.display()))?;
         }
         if !self.build.exists() {
-            self.seed(step)?;
+            self.seed(inputs, step)?;
             fs::create_dir_all(&self.build)
                 .with_context(|| format!("cannot make {}", self.build.display()))?;
         }
@@ -153,11 +186,14 @@ impl Place {
 
     /// Starts from a copy of another configuration's build folder, when there
     /// is one: kbuild rebuilds what the differing options reach, not the rest.
-    fn seed(&self, step: &Step) -> Result<()> {
+    fn seed(&self, inputs: &Inputs, step: &Step) -> Result<()> {
         let sibling = fs::read_dir(&self.top)?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .find(|path| {
-                path.join("vmlinux").exists()
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.strip_prefix("build-")
+                    .is_some_and(|name| inputs.config.is_close_to(name))
+                    && path.join("vmlinux").exists()
                     && path.join(MADE_BY).exists()
                     && !path.join(UNFINISHED).exists()
             });
@@ -178,7 +214,7 @@ impl Place {
         Ok(())
     }
 
-    /// Makes `.config` from `make tinyconfig` and the fragments, and checks it.
+    /// Makes `.config` from what the configuration starts from and the fragments, and checks it.
     /// A `.config` that comes out the same keeps its time.
     fn configure(&self, inputs: &Inputs, step: &Step) -> Result<()> {
         const SCRATCH: &str = ".config.bootmark";
@@ -196,7 +232,7 @@ impl Place {
             )
             .context(KbuildFailed(inputs.config.name().to_owned()))
         };
-        run("tinyconfig")?;
+        run(inputs.config.start())?;
         // A later assignment wins, but Kconfig warns of each; so the earlier ones go.
         let ours = inputs.config.requirements();
         let mut text: String = fs::read_to_string(&scratch)?
@@ -319,7 +355,7 @@ fn remove_youngest(build: &Path) -> Result<()> {
 }
 
 /// Puts the outputs into `dest`, which appears whole or not at all.
-fn publish(build: &Path, dest: &Path) -> Result<()> {
+fn publish(build: &Path, dest: &Path, goal: Goal) -> Result<()> {
     let parent = dest.parent().context("a cache entry has a parent")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     let scratch = tempfile::Builder::new()
@@ -327,11 +363,18 @@ fn publish(build: &Path, dest: &Path) -> Result<()> {
         .tempdir_in(parent)?
         .keep();
     let out = Kernel::at(scratch.clone());
-    for (from, to) in [
-        ("arch/x86/boot/bzImage", &out.image),
-        (".config", &out.config),
-        ("System.map", &out.system_map),
-    ] {
+    let outputs = match goal {
+        Goal::Image => vec![
+            ("arch/x86/boot/bzImage", &out.image),
+            (".config", &out.config),
+            ("System.map", &out.system_map),
+        ],
+        Goal::Objects => vec![
+            ("kernel/bootmark/built-in.a", &out.image),
+            (".config", &out.config),
+        ],
+    };
+    for (from, to) in outputs {
         fs::copy(build.join(from), to)
             .with_context(|| format!("the kernel build made no {from}"))?;
         fs::File::open(to)?.sync_all()?;

@@ -1,4 +1,4 @@
-//! Kernel configurations: fragments on top of `make tinyconfig`, and the check
+//! Kernel configurations: fragments on top of one of the kernel's own smallest ones, and the check
 //! that every line of them holds in the end.
 
 use std::fs;
@@ -8,12 +8,53 @@ use anyhow::{Context, Result, bail};
 
 use crate::digest::Key;
 
-/// The named configurations and their fragments, later ones winning.
-const CONFIGS: &[(&str, &[&str])] = &[
-    ("small", &["base", "bootmark"]),
-    ("off", &["base", "off"]),
-    ("debug", &["base", "bootmark", "debug"]),
+/// A named configuration.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    /// Its fragments, later ones winning.
+    fragments: &'static [&'static str],
+    start: &'static str,
+    goal: Goal,
+}
+
+const fn image(name: &'static str, fragments: &'static [&'static str]) -> Known {
+    Known {
+        name,
+        fragments,
+        start: "tinyconfig",
+        goal: Goal::Image,
+    }
+}
+
+const CONFIGS: &[Known] = &[
+    image("small", &["base", "bootmark"]),
+    image("off", &["base", "off"]),
+    image("debug", &["base", "bootmark", "debug"]),
+    Known {
+        start: "allnoconfig",
+        ..image("allno", &["allno", "bootmark"])
+    },
+    Known {
+        start: "allnoconfig",
+        ..image("kunit", &["allno", "bootmark", "kunit"])
+    },
+    image("step", &["step", "bootmark"]),
+    image("step-off", &["step", "off"]),
+    Known {
+        goal: Goal::Objects,
+        ..image("up", &["base", "bootmark", "up"])
+    },
 ];
+
+/// What is built of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// The whole kernel.
+    Image,
+    /// Only the objects of the patch's own folder.
+    Objects,
+}
 
 /// One line of a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +79,8 @@ impl Requirement {
 #[derive(Debug, Clone)]
 pub struct Config {
     name: String,
+    start: &'static str,
+    goal: Goal,
     /// What must hold, one entry an option.
     requirements: Vec<Requirement>,
     /// The fragments' bytes, for the key.
@@ -50,8 +93,8 @@ impl Config {
     /// # Errors
     /// When there is no such configuration or a fragment is missing or malformed.
     pub fn read(dir: &Path, name: &str) -> Result<Self> {
-        let Some((_, names)) = CONFIGS.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<&str> = CONFIGS.iter().map(|(known, _)| *known).collect();
+        let Some(known) = CONFIGS.iter().find(|known| known.name == name) else {
+            let known: Vec<&str> = CONFIGS.iter().map(|known| known.name).collect();
             bail!(
                 "no kernel configuration `{name}`: there are {}",
                 known.join(", ")
@@ -59,10 +102,12 @@ impl Config {
         };
         let mut config = Self {
             name: name.to_owned(),
+            start: known.start,
+            goal: known.goal,
             requirements: Vec::new(),
             fragments: Vec::new(),
         };
-        for fragment in *names {
+        for fragment in known.fragments {
             let path = dir.join(format!("{fragment}.config"));
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("cannot read the config fragment {}", path.display()))?;
@@ -81,7 +126,27 @@ impl Config {
         &self.name
     }
 
-    /// The lines to put after `make tinyconfig`'s own.
+    /// The target of kbuild that the fragments come on top of.
+    pub fn start(&self) -> &'static str {
+        self.start
+    }
+
+    /// What is built of it.
+    pub fn goal(&self) -> Goal {
+        self.goal
+    }
+
+    /// Whether a build folder of the configuration `other` is a better start than none: kbuild
+    /// makes anew what the differing options reach.
+    pub(super) fn is_close_to(&self, other: &str) -> bool {
+        CONFIGS.iter().any(|known| {
+            known.name == other
+                && known.start == self.start
+                && (known.goal, self.goal) == (Goal::Image, Goal::Image)
+        })
+    }
+
+    /// The lines to put after those of [`Self::start`].
     pub fn text(&self) -> String {
         self.requirements
             .iter()
@@ -98,6 +163,12 @@ impl Config {
         // Not the name: two names for the same fragments give the same kernel.
         for (name, text) in &self.fragments {
             key.item(name, text.as_bytes());
+        }
+        if self.start != "tinyconfig" {
+            key.item("start", self.start.as_bytes());
+        }
+        if self.goal == Goal::Objects {
+            key.item("goal", b"objects");
         }
     }
 }
@@ -189,11 +260,21 @@ mod tests {
     #[test]
     fn the_configurations_of_the_tree_parse() {
         let dir = paths::kernel_patch().join("configs");
-        for (name, _) in CONFIGS {
-            let config = Config::read(&dir, name).unwrap();
-            assert!(config.requirements().len() > 50, "{name}");
+        for known in CONFIGS {
+            let config = Config::read(&dir, known.name).unwrap();
+            assert!(!config.requirements().is_empty(), "{}", known.name);
         }
         let error = Config::read(&dir, "huge").unwrap_err();
         assert!(error.to_string().contains("small, off, debug"), "{error}");
+    }
+
+    #[test]
+    fn only_related_configurations_share_objects() {
+        let dir = paths::kernel_patch().join("configs");
+        let close = |name: &str, other: &str| Config::read(&dir, name).unwrap().is_close_to(other);
+        assert!(close("step-off", "step") && close("kunit", "allno"));
+        assert!(!close("small", "kunit") && !close("allno", "small"));
+        assert!(!close("up", "small") && !close("small", "up"));
+        assert!(!close("small", "debug2"));
     }
 }

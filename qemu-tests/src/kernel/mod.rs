@@ -26,7 +26,7 @@ use crate::{lock, paths, process};
 
 pub use base::{Base, DEFAULT_SOURCE};
 pub use build::{in_build_tree, kbuild};
-pub use config::{Config, Requirement, parse_fragment, unmet};
+pub use config::{Config, Goal, Requirement, parse_fragment, unmet};
 pub use patch::Patch;
 
 /// Counted up when the builder makes something else of the same inputs.
@@ -37,7 +37,7 @@ const BUILDER_VERSION: u32 = 1;
 pub struct Kernel {
     /// The folder of all outputs.
     pub dir: PathBuf,
-    /// What QEMU boots.
+    /// What QEMU boots; of a configuration for [`Goal::Objects`] the archive of the objects.
     pub image: PathBuf,
     /// The full `.config`.
     pub config: PathBuf,

@@ -16,6 +16,8 @@
  * Whoever takes a chunk off its list under bootbuf.lock (state
  * BOOTBUF_BUSY) owns it alone until it is put on one again; the pointers in
  * struct bootbuf_chunk change only in such hands.
+ *
+ * Who holds what until when: "Lifetimes" in Documentation/trace/bootbuf.rst.
  */
 #ifndef _KERNEL_BOOTMARK_BUFFER_H
 #define _KERNEL_BOOTMARK_BUFFER_H
@@ -535,5 +537,21 @@ u64 bootbuf_kwrite_lost_all(void);
 u64 bootbuf_kwrite_overwritten(unsigned int cpu);
 u64 bootbuf_kwrite_overwritten_all(void);
 bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost);
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/* What only the tests see of other files. */
+struct bootbuf_reader;
+
+const char * __init bootbuf_left_head(struct bootbuf_pool *head, const void *page);
+const char * __init bootbuf_left_check(const struct bootbuf_pool *head, phys_addr_t at,
+				       u64 room);
+u32 __init bootbuf_left_list(u32 npages);
+u32 bootbuf_plan(const struct bootbuf_writer *writer);
+u32 bootbuf_content_hint(struct bootbuf_chunk *chunk, u32 pos);
+struct bootbuf_reader *bootbuf_reader_create(u64 flags);
+void bootbuf_reader_free(struct bootbuf_reader *reader);
+ssize_t bootbuf_read_one(struct bootbuf_reader *reader, char __user *to, size_t room);
+void bootbuf_ack(struct bootbuf_reader *reader, u64 seal_seq);
+#endif
 
 #endif /* _KERNEL_BOOTMARK_BUFFER_H */

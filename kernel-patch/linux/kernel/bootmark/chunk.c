@@ -8,6 +8,7 @@
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
+#include <kunit/visibility.h>
 #include <linux/bootmark.h>
 #include <linux/cred.h>
 #include <linux/sched.h>
@@ -170,7 +171,7 @@ out:
 }
 
 /* How long the next chunk of a stream should be, in pages. */
-static u32 bootbuf_plan(const struct bootbuf_writer *writer)
+VISIBLE_IF_KUNIT u32 bootbuf_plan(const struct bootbuf_writer *writer)
 {
 	u32 npages = BOOTBUF_PAGES_MOST;
 
@@ -332,7 +333,7 @@ static void bootbuf_count_lost(struct bootbuf_writer *writer, u64 lost)
  * checked, against the chain of words from the start, by who reads the chunk: the
  * thread shall not pay for that.
  */
-static u32 bootbuf_content_hint(struct bootbuf_chunk *chunk, u32 pos)
+VISIBLE_IF_KUNIT u32 bootbuf_content_hint(struct bootbuf_chunk *chunk, u32 pos)
 {
 	u32 size = bootbuf_chunk_size(chunk);
 

@@ -3,6 +3,9 @@
  * Inside the markers' half: modules (module.c, file.c), their parsing (elf.c), rules
  * (parse.c, syntax.c, rule.c, rules.c, setup.c, slot.c), activation (view.c,
  * activate.c), following ftrace (follow.c) and marker_ctl() (ctl.c).
+ *
+ * Order of locks, and who holds what until when: "Locking" and "Lifetimes" in
+ * Documentation/trace/bootmark.rst.
  */
 #ifndef _KERNEL_BOOTMARK_MARKER_H
 #define _KERNEL_BOOTMARK_MARKER_H

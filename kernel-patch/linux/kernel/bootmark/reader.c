@@ -8,6 +8,7 @@
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
+#include <kunit/visibility.h>
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
 #include <linux/fcntl.h>
@@ -260,8 +261,8 @@ static ssize_t bootbuf_read_peek(struct bootbuf_reader *reader, char __user *to,
 	return 0;
 }
 
-static ssize_t bootbuf_read_one(struct bootbuf_reader *reader, char __user *to,
-				size_t room)
+VISIBLE_IF_KUNIT ssize_t bootbuf_read_one(struct bootbuf_reader *reader, char __user *to,
+					  size_t room)
 {
 	ssize_t ret;
 
@@ -322,13 +323,12 @@ static __poll_t bootbuf_fd_poll(struct file *file, poll_table *table)
 }
 
 /* Frees what this reader has returned, up to a seal. */
-static void bootbuf_ack(struct bootbuf_reader *reader, u64 seal_seq)
+VISIBLE_IF_KUNIT void bootbuf_ack(struct bootbuf_reader *reader, u64 seal_seq)
 {
 	struct bootbuf_chunk *chunk, *tmp;
 	LIST_HEAD(done);
 
-	lockdep_assert_held(&reader->lock);
-
+	mutex_lock(&reader->lock);
 	seal_seq = min(seal_seq, reader->last_seq);
 	raw_spin_lock_irq(&bootbuf.lock);
 	list_for_each_entry_safe(chunk, tmp, &bootbuf.sealed, node) {
@@ -348,6 +348,7 @@ static void bootbuf_ack(struct bootbuf_reader *reader, u64 seal_seq)
 		bootbuf_chunk_recycle(chunk);
 		cond_resched();
 	}
+	mutex_unlock(&reader->lock);
 }
 
 static long bootbuf_fd_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -363,13 +364,11 @@ static long bootbuf_fd_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	if (get_user(seal_seq, (u64 __user *)arg))
 		return -EFAULT;
 
-	mutex_lock(&reader->lock);
 	bootbuf_ack(reader, seal_seq);
-	mutex_unlock(&reader->lock);
 	return 0;
 }
 
-static void bootbuf_reader_free(struct bootbuf_reader *reader)
+VISIBLE_IF_KUNIT void bootbuf_reader_free(struct bootbuf_reader *reader)
 {
 	if (!reader->peek)
 		clear_bit_unlock(0, &bootbuf_consumer);
@@ -414,7 +413,7 @@ static int bootbuf_peek_collect(struct bootbuf_reader *reader)
 	return 0;
 }
 
-static struct bootbuf_reader *bootbuf_reader_create(u64 flags)
+VISIBLE_IF_KUNIT struct bootbuf_reader *bootbuf_reader_create(u64 flags)
 {
 	struct bootbuf_reader *reader;
 	int err = -ENOMEM;

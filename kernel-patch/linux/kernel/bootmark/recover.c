@@ -8,6 +8,7 @@
  */
 #define pr_fmt(fmt) "bootbuf: " fmt
 
+#include <kunit/visibility.h>
 #include <linux/cc_platform.h>
 #include <linux/crc32.h>
 #include <linux/init.h>
@@ -31,7 +32,8 @@ static const char bootbuf_left_nothing[] __initconst = "";
  * Reads the head at a place, from either copy.  NULL: here it is; else why not,
  * which is bootbuf_left_nothing where none ever was.
  */
-static const char * __init bootbuf_left_head(struct bootbuf_pool *head, const void *page)
+VISIBLE_IF_KUNIT const char * __init bootbuf_left_head(struct bootbuf_pool *head,
+						       const void *page)
 {
 	const char *why = bootbuf_left_nothing;
 	u32 offset;
@@ -52,8 +54,8 @@ static const char * __init bootbuf_left_head(struct bootbuf_pool *head, const vo
 }
 
 /* NULL: the pool that the head describes can be read where it is. */
-static const char * __init bootbuf_left_check(const struct bootbuf_pool *head,
-					      phys_addr_t at, u64 room)
+VISIBLE_IF_KUNIT const char * __init bootbuf_left_check(const struct bootbuf_pool *head,
+							phys_addr_t at, u64 room)
 {
 	u64 npages;
 
@@ -303,6 +305,22 @@ static u64 __init bootbuf_left_last_words(void)
 	return end;
 }
 
+/*
+ * Lists the chunks of @npages pages, of which there is nothing in the list yet.
+ * Returns how many were damaged.
+ */
+VISIBLE_IF_KUNIT u32 __init bootbuf_left_list(u32 npages)
+{
+	struct bootbuf_left *left = &bootbuf_left;
+	u32 damaged;
+
+	damaged = bootbuf_left_collect(npages);
+	sort(left->chunks, left->nr, sizeof(*left->chunks), bootbuf_left_compare, NULL);
+	damaged += bootbuf_left_unique();
+	left->end = bootbuf_left_last_words();
+	return damaged;
+}
+
 /**
  * bootbuf_left_release - give the memory of the last boot's pool to the system
  *
@@ -345,10 +363,7 @@ void __init bootbuf_left_init(void)
 		bootbuf_left_release();
 		return;
 	}
-	damaged = bootbuf_left_collect(npages);
-	sort(left->chunks, left->nr, sizeof(*left->chunks), bootbuf_left_compare, NULL);
-	damaged += bootbuf_left_unique();
-	left->end = bootbuf_left_last_words();
+	damaged = bootbuf_left_list(npages);
 	pr_info("boot %pUb (Linux %.64s, pool of %llu KiB) left %u packets, %u damaged; they are kept until they are read\n",
 		head->boot_id, head->release, head->size / 1024, left->nr - left->nr_meta,
 		damaged);
