@@ -13,7 +13,7 @@
 //! | [`setup`] | the Debian packages all this needs |
 //! | [`bench`] | what markers cost, beside LTTng-UST |
 //! | [`fuzz`] | hostile input for what reads, on the host |
-//! | [`lint`] | formatting, clippy, checkpatch and sparse |
+//! | [`lint`] | formatting, clippy, checkpatch, kernel-doc and sparse |
 //! | [`ktap`] | what KUnit reports on the console |
 //! | [`paths`], [`digest`], [`lock`], [`process`], [`progress`] | small tools of the above |
 //!

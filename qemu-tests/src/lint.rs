@@ -51,7 +51,7 @@ fn clippy(cargo: &mut Command, what: &str, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Checks the kernel patch with checkpatch and sparse of (and over) the kernel source.
+/// Checks the kernel patch with checkpatch, kernel-doc and sparse of (and over) the kernel source.
 ///
 /// # Errors
 /// When one of them has something to say.
@@ -59,24 +59,55 @@ pub fn kernel(source: Option<&Path>) -> Result<()> {
     let inputs = Inputs::read(source, "small")?;
     in_build_tree(&inputs, |tree, build| {
         checkpatch(tree)?;
+        kernel_doc(tree, inputs.patch())?;
         sparse(inputs.patch(), build)
     })
 }
 
 /// What checkpatch is not asked about in a file.
-fn ignored(path: &Path) -> String {
+fn ignored(is_of_programs: bool) -> String {
     // New files have no MAINTAINERS entry in somebody else's tree, and without a tree checkpatch
     // does not find the options that the patch documents.
     let mut types = vec!["FILE_PATH_CHANGES", "COMMIT_MESSAGE", "UNDOCUMENTED_SETUP"];
-    if path
-        .components()
-        .any(|part| part.as_os_str() == "selftests")
-    {
+    if is_of_programs {
         // Programs: the kernel writes their state words behind the compiler's back, elf.h has
         // names of its own, and the kernel's macros for attributes are not there.
         types.extend(["VOLATILE", "CAMELCASE", "PREFER_DEFINED_ATTRIBUTE_MACRO"]);
     }
     types.join(",")
+}
+
+/// What checkpatch says about a mail, nothing when it is clean.
+pub(crate) fn checkpatch_mail(tree: &Path, mail: &Path, is_of_programs: bool) -> Result<String> {
+    // It leaves a cache file where it runs.
+    let scratch = tempfile::tempdir()?;
+    run_checkpatch(tree, scratch.path(), &ignored(is_of_programs), &[], mail)
+}
+
+fn run_checkpatch(
+    tree: &Path,
+    dir: &Path,
+    ignored: &str,
+    kind: &[&str],
+    path: &Path,
+) -> Result<String> {
+    let out = Command::new("perl")
+        .arg(tree.join("scripts/checkpatch.pl"))
+        .current_dir(dir)
+        .args(["--no-tree", "--strict", "--quiet", "--show-types"])
+        .args(["--ignore", ignored])
+        .args(kind)
+        .arg(path)
+        .output()
+        .context("cannot run checkpatch.pl")?;
+    if out.status.success() && out.stdout.is_empty() {
+        return Ok(String::new());
+    }
+    Ok(format!(
+        "{}{}",
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    ))
 }
 
 fn checkpatch(tree: &Path) -> Result<()> {
@@ -96,23 +127,33 @@ fn checkpatch(tree: &Path) -> Result<()> {
             _ => continue,
         };
         step.detail(&path.display().to_string());
-        let out = Command::new("perl")
-            .arg(tree.join("scripts/checkpatch.pl"))
-            .current_dir(scratch.path())
-            .args(["--no-tree", "--strict", "--quiet", "--show-types"])
-            .arg("--ignore")
-            .arg(ignored(path))
-            .args(kind)
-            .arg(path)
-            .output()
-            .context("cannot run checkpatch.pl")?;
-        if !out.status.success() || !out.stdout.is_empty() {
-            complaints.push_str(&String::from_utf8_lossy(&out.stdout));
-            complaints.push_str(&String::from_utf8_lossy(&out.stderr));
-        }
+        let mut parts = path.components();
+        let ignored = ignored(parts.any(|part| part.as_os_str() == "selftests"));
+        complaints.push_str(&run_checkpatch(tree, scratch.path(), &ignored, kind, path)?);
     }
     if !complaints.is_empty() {
         bail!("checkpatch has complaints:\n{}", complaints.trim_end());
+    }
+    step.done("clean");
+    Ok(())
+}
+
+/// Comments that describe functions and structures: whether they do, parameter by parameter.
+fn kernel_doc(tree: &Path, patch: &Patch) -> Result<()> {
+    let step = Step::start("kernel-doc");
+    let described = patch.overlay().keys().filter(|path| {
+        (path.ends_with(".c") || path.ends_with(".h")) && !path.starts_with("tools/")
+    });
+    let out = Command::new("perl")
+        .current_dir(tree)
+        .args(["scripts/kernel-doc", "-none", "-Wall"])
+        .args(described)
+        .output()
+        .context("cannot run kernel-doc")?;
+    let said = [out.stdout, out.stderr].concat();
+    if !out.status.success() || !said.is_empty() {
+        let said = String::from_utf8_lossy(&said).into_owned();
+        bail!("kernel-doc has complaints:\n{}", said.trim_end());
     }
     step.done("clean");
     Ok(())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use qemu_tests::{lint, setup};
 
-/// Check formatting, clippy, and the kernel patch with checkpatch and sparse.
+/// Check formatting, clippy, and the kernel patch with checkpatch, kernel-doc and sparse.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A Linux 6.12 source tree or tarball [default: Debian's linux-source-6.12].

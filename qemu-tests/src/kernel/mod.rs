@@ -5,6 +5,7 @@
 //! <cache>/tree/<base>/linux                the base with the patch on top, kept for incremental builds
 //! <cache>/tree/<base>/orig, manifest.json  what the patch replaced in it
 //! <cache>/tree/<base>/build-<config>       make O= output, one a configuration
+//! <cache>/series/<base>/                   the same for the steps of the series, see `mails`
 //! <cache>/kernel/<key>/                    finished outputs; appear whole, by rename
 //! ```
 //!
@@ -15,7 +16,9 @@
 mod base;
 mod build;
 mod config;
+pub mod mails;
 mod patch;
+pub mod series;
 
 use std::path::{Path, PathBuf};
 

@@ -112,20 +112,7 @@ impl Patch {
         let orig = top.join("orig");
         let manifest_path = top.join(MANIFEST);
         let old = read_manifest(&manifest_path)?;
-        let base = |path: &str| -> Result<Option<Vec<u8>>> {
-            let from = if orig.join(path).exists() {
-                orig.join(path)
-            } else if old.contains_key(path) {
-                return Ok(None);
-            } else {
-                tree.join(path)
-            };
-            match fs::read(&from) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(e) => Err(e).with_context(|| format!("cannot read {}", from.display())),
-            }
-        };
+        let base = |path: &str| base_content(top, &old, path);
 
         let wanted = self.result(&base)?;
         for path in wanted.keys() {
@@ -158,6 +145,38 @@ impl Patch {
             .map(|(path, bytes)| (path.clone(), digest::of_bytes(bytes)))
             .collect();
         write_manifest(&manifest_path, &new)
+    }
+
+    /// Every file the patch brings or changes, with its content before and after it.
+    /// `top` has a tree that some patch was synced to.
+    ///
+    /// # Errors
+    /// When a patch does not apply.
+    pub(super) fn outcome(&self, top: &Path) -> Result<BTreeMap<String, Change>> {
+        let manifest = read_manifest(&top.join(MANIFEST))?;
+        let base = |path: &str| base_content(top, &manifest, path);
+        self.result(&base)?
+            .into_iter()
+            .map(|(path, after)| {
+                let before = base(&path)?;
+                Ok((path, Change { before, after }))
+            })
+            .collect()
+    }
+
+    /// Whole files by their path in the kernel tree.
+    pub(crate) fn overlay(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.overlay
+    }
+
+    /// The patches by file name, in the order they apply.
+    pub(super) fn patches(&self) -> &[(String, String)] {
+        &self.patches
+    }
+
+    /// A part of a patch.
+    pub(super) fn part(overlay: BTreeMap<String, Vec<u8>>, patches: Vec<(String, String)>) -> Self {
+        Self { overlay, patches }
     }
 
     /// Every file the patch brings or changes, with its final content.
@@ -204,6 +223,31 @@ impl Patch {
             }
         }
         Ok(result)
+    }
+}
+
+/// What a patch makes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    /// What the base has there, if anything.
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) after: Vec<u8>,
+}
+
+/// What the base has at a path, in a tree that a patch was synced to.
+fn base_content(top: &Path, manifest: &Manifest, path: &str) -> Result<Option<Vec<u8>>> {
+    let kept = top.join("orig").join(path);
+    let from = if kept.exists() {
+        kept
+    } else if manifest.contains_key(path) {
+        return Ok(None);
+    } else {
+        top.join("linux").join(path)
+    };
+    match fs::read(&from) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e).with_context(|| format!("cannot read {}", from.display())),
     }
 }
 

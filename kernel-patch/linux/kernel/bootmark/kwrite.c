@@ -93,18 +93,27 @@ static bool bootbuf_kwrite_overwrite(void)
 	return true;
 }
 
-static struct bootbuf_chunk *bootbuf_kwrite_take(void)
+static struct bootbuf_chunk *bootbuf_kwrite_try(void)
 {
 	struct bootbuf_chunk *chunk;
 
 	lockdep_assert_held(&bootbuf.lock);
 
-	do {
-		chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, bootbuf_kernel_pages());
-		if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
-			chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, 1);
-	} while (IS_ERR(chunk) && READ_ONCE(bootbuf_cpus_are_overwritten) &&
-		 bootbuf_kwrite_overwrite());
+	chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, bootbuf_kernel_pages());
+	if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
+		chunk = bootbuf_pool_take(BOOTBUF_CLASS_CPU, NULL, 1);
+	return chunk;
+}
+
+static struct bootbuf_chunk *bootbuf_kwrite_take(void)
+{
+	struct bootbuf_chunk *chunk = bootbuf_kwrite_try();
+
+	lockdep_assert_held(&bootbuf.lock);
+
+	while (IS_ERR(chunk) && READ_ONCE(bootbuf_cpus_are_overwritten) &&
+	       bootbuf_kwrite_overwrite())
+		chunk = bootbuf_kwrite_try();
 	return chunk;
 }
 
@@ -256,6 +265,8 @@ u64 bootbuf_kwrite_lost(unsigned int cpu)
 /**
  * bootbuf_kwrite_overwritten - how many of them because they were overwritten
  * @cpu: which
+ *
+ * Return: how many, since boot.
  */
 u64 bootbuf_kwrite_overwritten(unsigned int cpu)
 {
@@ -279,6 +290,8 @@ u64 bootbuf_kwrite_lost_all(void)
 
 /**
  * bootbuf_kwrite_overwritten_all - how many of them because they were overwritten
+ *
+ * Return: how many, since boot.
  */
 u64 bootbuf_kwrite_overwritten_all(void)
 {
