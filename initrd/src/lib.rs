@@ -9,6 +9,7 @@ pub mod cmdline;
 pub mod console;
 pub mod emergency;
 pub mod failure;
+pub mod leaks;
 pub mod mounts;
 pub mod newinit;
 pub mod options;

@@ -77,7 +77,7 @@ impl Default for Guest {
         Self {
             out: None,
             source: None,
-            config: "small".to_owned(),
+            config: kernel::default_config(),
             initramfs: None,
             disk: Disk::Ours,
             without: Vec::new(),
@@ -132,7 +132,8 @@ impl Guest {
         self
     }
 
-    /// The kernel configuration: `small` (the default), `off`, `debug`.
+    /// The kernel configuration: `small`, `off`, `debug`; without this call `small`, or what
+    /// [`kernel::VARIABLE`] names. Time limit and memory grow by what it [needs](kernel::Needs).
     pub fn kernel(mut self, config: &str) -> Self {
         self.config = config.to_owned();
         self
@@ -308,7 +309,8 @@ impl Guest {
     /// Boots, and returns what happened, good or bad.
     ///
     /// # Errors
-    /// When something cannot be built or started.
+    /// When something cannot be built or started, or the kernel's own checks have something to
+    /// report ([`Outcome::unreported`]): no boot is meant to fail like that.
     pub fn run(self) -> Result<Outcome> {
         let prepared = self.prepare()?;
         let _turn = self
@@ -319,7 +321,9 @@ impl Guest {
         let step = Step::start("running the guest");
         let run = qemu::run(&prepared.machine, accel, &step)?;
         step.clear();
-        prepared.finish(run)
+        let outcome = prepared.finish(run)?;
+        outcome.unreported()?;
+        Ok(outcome)
     }
 
     /// Boots with the console on this terminal, until the guest powers off.
@@ -344,11 +348,12 @@ impl Guest {
         let kernel = kernel::kernel(self.source.as_deref(), &self.config)?;
         let mut machine = Machine::new(&kernel.image, &dir.join("console.log"));
         machine.command_line = command_line;
-        machine.memory = self.memory;
+        let needs = kernel::Needs::of(&self.config);
+        machine.memory = self.memory * needs.memory;
         machine.cpus = self.cpus;
         machine.reboots = self.reboots;
         machine.tolerated.clone_from(&self.tolerated);
-        machine.timeout = self.timeout;
+        machine.timeout = self.timeout * needs.time;
         machine.extra.clone_from(&self.extra);
         machine.typing.clone_from(&self.typing);
         machine.initramfs = Some(self.make_initramfs(&kernel, &dir)?);

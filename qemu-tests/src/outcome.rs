@@ -10,6 +10,8 @@ use crate::{process, results};
 
 /// How many console lines an error shows.
 const TAIL_LINES: usize = 40;
+/// How many lines of a kernel's report follow its first one.
+const REPORT_LINES: usize = 60;
 
 /// What came of a boot.
 #[derive(Debug, Clone)]
@@ -76,6 +78,24 @@ impl Outcome {
         })
     }
 
+    /// Refuses a boot in which the kernel's own checks found something: a warning, a report of lock
+    /// order, memory or lifetimes. An alarm is not among them: it is how the run ended.
+    ///
+    /// # Errors
+    /// When there is one; the message has that part of the console.
+    pub fn unreported(&self) -> Result<()> {
+        let mut lines = self.console.lines();
+        let Some(line) = lines.find(|line| qemu::is_warning(line)) else {
+            return Ok(());
+        };
+        let rest: Vec<&str> = lines.take(REPORT_LINES).collect();
+        bail!(
+            "the kernel warned, in {}:\n{line}\n{}",
+            self.console_log().display(),
+            rest.join("\n")
+        );
+    }
+
     fn judge(&self) -> Result<()> {
         if self.ending != Ending::PowerOff {
             bail!("{}", self.ending);
@@ -83,9 +103,7 @@ impl Outcome {
         if let Err(reason) = self.reported()? {
             bail!("the guest reports a failure: {reason}");
         }
-        if let Some(line) = self.console.lines().find(|line| qemu::is_warning(line)) {
-            bail!("the kernel warned: {line}");
-        }
+        self.unreported()?;
         if let Some(reason) = &self.unfetched {
             bail!("{reason}");
         }

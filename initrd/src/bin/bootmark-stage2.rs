@@ -5,6 +5,7 @@
 use initrd::cmdline::{self, Param};
 use initrd::console::{self, Console};
 use initrd::emergency;
+use initrd::leaks;
 use initrd::mounts::{EARLY, LATE};
 use initrd::newinit::is_executable;
 use initrd::power::{self, Stop};
@@ -248,6 +249,8 @@ fn finish(how: Stop, mut problems: Vec<String>, console: &Console) -> ! {
     if killed > 0 {
         console.say(&format!("{killed} processes had to be killed"));
     }
+    // Whatever a process keeps is no leak, so this comes when they are gone.
+    problems.extend(leaks::report(console));
     rustix::fs::sync();
     if let Err(e) = mount_remount("/", MountFlags::RDONLY, c"") {
         problems.push(format!(

@@ -9,7 +9,7 @@ use qemu_tests::{kernel, setup};
 /// Build the kernel only (or find it in the cache) and print its path.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Configuration: small, off (without Bootmark), debug (lock checking, KUnit), allno (nothing but
+    /// Configuration: small, off (without Bootmark), debug (KASAN, lockdep, kmemleak), allno (nothing but
     /// Bootmark), kunit (that and its unit tests), up (one CPU, the patch's objects only).
     #[arg(long, default_value = "small", value_name = "NAME")]
     config: String,

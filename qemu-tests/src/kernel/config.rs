@@ -16,6 +16,8 @@ struct Known {
     fragments: &'static [&'static str],
     start: &'static str,
     goal: Goal,
+    /// What guests need on it; none when the guest tests cannot run there.
+    needs: Option<Needs>,
 }
 
 const fn image(name: &'static str, fragments: &'static [&'static str]) -> Known {
@@ -24,13 +26,20 @@ const fn image(name: &'static str, fragments: &'static [&'static str]) -> Known 
         fragments,
         start: "tinyconfig",
         goal: Goal::Image,
+        needs: None,
     }
 }
 
 const CONFIGS: &[Known] = &[
-    image("small", &["base", "bootmark"]),
+    Known {
+        needs: Some(Needs::ONCE),
+        ..image("small", &["base", "bootmark"])
+    },
     image("off", &["base", "off"]),
-    image("debug", &["base", "bootmark", "debug"]),
+    Known {
+        needs: Some(Needs { time: 8, memory: 2 }),
+        ..image("debug", &["base", "bootmark", "debug"])
+    },
     Known {
         start: "allnoconfig",
         ..image("allno", &["allno", "bootmark"])
@@ -54,6 +63,36 @@ pub enum Goal {
     Image,
     /// Only the objects of the patch's own folder.
     Objects,
+}
+
+/// What a guest needs on a kernel, as a multiple of what it needs on `small`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Its time limit.
+    pub time: u32,
+    /// Its memory.
+    pub memory: u32,
+}
+
+impl Needs {
+    const ONCE: Self = Self { time: 1, memory: 1 };
+
+    /// Those of the configuration `name`; an unknown one is refused by [`Config::read`].
+    pub fn of(name: &str) -> Self {
+        CONFIGS
+            .iter()
+            .find(|known| known.name == name)
+            .and_then(|known| known.needs)
+            .unwrap_or(Self::ONCE)
+    }
+}
+
+/// The names of the configurations that the guest tests can run on.
+pub fn for_guests() -> impl Iterator<Item = &'static str> {
+    CONFIGS
+        .iter()
+        .filter(|known| known.needs.is_some())
+        .map(|known| known.name)
 }
 
 /// One line of a fragment.

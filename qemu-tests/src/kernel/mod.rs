@@ -29,8 +29,20 @@ use crate::{lock, paths, process};
 
 pub use base::{Base, DEFAULT_SOURCE};
 pub use build::{in_build_tree, kbuild};
-pub use config::{Config, Goal, Requirement, parse_fragment, unmet};
+pub use config::{Config, Goal, Needs, Requirement, for_guests, parse_fragment, unmet};
 pub use patch::Patch;
+
+/// Names the configuration of guests that do not ask for one themselves: how `cargo xtask test
+/// --kernel` has the tests run on another kernel.
+pub const VARIABLE: &str = "BOOTMARK_KERNEL";
+
+/// The configuration of guests that do not ask for one: `small`, unless [`VARIABLE`] says otherwise.
+pub fn default_config() -> String {
+    std::env::var(VARIABLE)
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "small".to_owned())
+}
 
 /// Counted up when the builder makes something else of the same inputs.
 const BUILDER_VERSION: u32 = 1;

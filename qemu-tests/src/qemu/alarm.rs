@@ -59,14 +59,30 @@ fn alarm(text: &str) -> Option<Alarm> {
     }
 }
 
+/// How reports of the kernel's checks begin, beside those that are alarms (KASAN's, SLUB's, and of
+/// sleeping in the wrong place). A check that turned itself off is one too.
+const REPORTS: &[&str] = &[
+    "WARNING: ",
+    "UBSAN: ",
+    "ODEBUG: ",
+    "refcount_t: ",
+    "list_add corruption",
+    "list_del corruption",
+    "pagealloc: memory corruption",
+    "pagealloc: single bit error",
+    "INFO: trying to register non-static key",
+    "INFO: lockdep is turned off",
+    "turning off the locking correctness validator",
+    "kmemleak: Kernel memory leak detector disabled",
+    "kmemleak: Memory pool empty",
+];
+
 /// Whether a console line starts a kernel warning: the run goes on, but it was
 /// not a good one.
 pub fn is_warning(line: &str) -> bool {
     kernel_messages(line).any(|text| {
-        text.starts_with("WARNING: ")
-            || text.starts_with("UBSAN: ")
-            || text.starts_with("possible deadlock")
-            || text.contains("possible recursive locking detected")
+        REPORTS.iter().any(|start| text.starts_with(start))
+            || text.contains("new suspected memory leaks")
     })
 }
 
@@ -145,6 +161,15 @@ mod tests {
         assert!(is_warning(
             "[ 1.0] WARNING: possible circular locking dependency detected"
         ));
+        assert!(is_warning(
+            "[ 9.0] turning off the locking correctness validator."
+        ));
+        assert!(is_warning(
+            "[ 9.0] kmemleak: 1 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"
+        ));
         assert!(!is_warning("WARNING: from a program"));
+        assert!(!is_warning(
+            "[ 0.0] kmemleak: Kernel memory leak detector initialized"
+        ));
     }
 }
