@@ -81,6 +81,37 @@ fn build_all() -> Result<Programs> {
     })
 }
 
+/// Builds the programs of one more package of the workspace for the guest, into `target_dir`, and gives
+/// their folder. The caller holds the folder's lock.
+///
+/// # Errors
+/// When it does not compile; the message has the compiler's.
+pub fn build_package(target_dir: &Path, package: &str) -> Result<PathBuf> {
+    let step = Step::start(&format!("building {package}"));
+    let log = target_dir.join(format!("{package}.log"));
+    std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
+    process::logged(
+        cargo(target_dir, "release").args(["-p", package, "--bins"]),
+        &log,
+        &step,
+    )?;
+    step.clear();
+    Ok(target_dir.join(TARGET).join("release"))
+}
+
+/// The files that a dynamic program needs, as this machine's loader finds them.
+///
+/// # Errors
+/// When `ldd` fails.
+pub fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let output = process::output(Command::new("ldd").arg(program))?;
+    Ok(output
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
+}
+
 /// The Rust services of the demo image, by their sources: the target folder may
 /// still hold one that is gone.
 fn rust_services() -> Result<Vec<String>> {

@@ -65,6 +65,20 @@ pub fn events(trace: &Path) -> Result<Vec<Event>> {
         .collect())
 }
 
+/// The events of this name that a process wrote, in the order of time; for traces that hold a great many
+/// others.
+///
+/// # Errors
+/// When the trace cannot be read whole.
+pub fn events_of(trace: &Path, name: &str, pid: u64) -> Result<Vec<Event>> {
+    let pid = pid.to_string();
+    Ok(view(trace, &["--event", name, "--pid", &pid])?
+        .into_iter()
+        .filter(|value| value.get("aggregation").is_none())
+        .map(Event)
+        .collect())
+}
+
 /// What aggregations kept: the rows of all tables, as `bootmark view --json` shows them.
 ///
 /// # Errors

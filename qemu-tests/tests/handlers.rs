@@ -117,16 +117,6 @@ fn build_rust_plug(dir: &Path) -> PathBuf {
     target.join("release/libplug.so")
 }
 
-/// The files that a dynamic program needs, as the build machine's loader finds them.
-fn libraries(program: &Path) -> Vec<PathBuf> {
-    let output = process::output(Command::new("ldd").arg(program)).unwrap();
-    output
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-        .map(PathBuf::from)
-        .collect()
-}
-
 #[test]
 fn c_programs_their_plug_ins_and_a_preloaded_library_share_one_table() {
     let dir = tempfile::tempdir().unwrap();
@@ -141,9 +131,9 @@ fn c_programs_their_plug_ins_and_a_preloaded_library_share_one_table() {
         .add(&plug, "/calls/")
         .add(&rust_plug, "/calls/")
         .add(&preload, "/calls/");
-    let needed: BTreeSet<_> = [libraries(&program), libraries(&rust_plug)]
-        .concat()
+    let needed: BTreeSet<_> = [&program, &rust_plug]
         .into_iter()
+        .flat_map(|file| programs::libraries(file).unwrap())
         .collect();
     for library in needed {
         let at = library.to_string_lossy().into_owned();
