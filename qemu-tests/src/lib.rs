@@ -16,7 +16,6 @@
 //! | [`lint`] | formatting, clippy, checkpatch, kernel-doc and sparse |
 //! | [`ktap`] | what KUnit reports on the console |
 //! | [`attack`] | attacks on the kernel part in the guest, and what must be true afterwards |
-//! | [`lint`] | formatting, clippy, checkpatch and sparse |
 //! | [`paths`], [`digest`], [`lock`], [`process`], [`progress`] | small tools of the above |
 //!
 //! `cargo xtask` (`src/main.rs`) is a thin command line over these.
