@@ -19,6 +19,8 @@ pub struct Process {
     pub ppid: Option<u32>,
     /// The program it ran last, else its name.
     pub program: String,
+    /// Those that had a chunk, in order: all but the last ended by exec.
+    pub programs: Vec<Program>,
     /// The name of its first thread, as it was last.
     pub name: String,
     /// When it was forked, in nanoseconds since boot, else when it was seen first.
@@ -31,6 +33,17 @@ pub struct Process {
     pub end: Option<String>,
     /// Its events.
     pub events: u64,
+}
+
+/// A program that a process ran, and that could write events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// Path of the executable.
+    pub path: String,
+    /// Its GNU build id in hexadecimal digits; empty without one.
+    pub build_id: String,
+    /// When it was handed its first chunk, in nanoseconds since boot.
+    pub first_chunk_ns: i64,
 }
 
 /// The processes of a trace. An id that is used again is a new process.
@@ -156,6 +169,15 @@ impl Processes {
             let process = &mut self.list[index];
             process.ppid.get_or_insert(known.ppid);
             process.program.clone_from(&known.path);
+            process.programs.push(Program {
+                path: known.path.clone(),
+                build_id: known
+                    .build_id
+                    .iter()
+                    .map(|octet| format!("{octet:02x}"))
+                    .collect(),
+                first_chunk_ns: seen_ns,
+            });
             process.start_ns = Some(i64::try_from(known.start_ns).unwrap_or(i64::MAX));
             if let Some((status, reading)) = known.exit {
                 process.wait_status = Some(status);

@@ -36,6 +36,8 @@ pub struct Process {
     pub first_seen: u64,
     /// Path of the executable.
     pub path: String,
+    /// The executable's GNU build id; empty without one.
+    pub build_id: Vec<u8>,
     /// Wait status and reading of the trace clock at its end.
     pub exit: Option<(u32, u64)>,
 }
@@ -199,6 +201,7 @@ impl Meta {
                 start_ns: process.start_boottime_ns,
                 first_seen: record.timestamp,
                 path: text(path),
+                build_id: process.build_id[..process.build_id_len.into()].to_vec(),
                 exit: None,
             }),
             reader::Meta::Exit(exit) => {
