@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -57,6 +58,18 @@ fn packet(instance: u64, seq: u64, seal: u8, count: u64) -> Vec<u8> {
         maker = maker.record(COUNT, begin + 1 + index, &sizes);
     }
     maker.bytes()
+}
+
+#[test]
+fn a_trace_is_its_owners_until_the_owner_says_otherwise() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let mode = || fs::metadata(&dir).unwrap().permissions().mode() & 0o7777;
+    silent(extract(&dir, &[meta().bytes(), packet(3, 0, SEAL_FULL, 5)]));
+    assert_eq!(mode(), 0o700);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o750)).unwrap();
+    silent(extract(&dir, &[meta().bytes(), packet(3, 1, SEAL_FULL, 5)]));
+    assert_eq!(mode(), 0o750);
 }
 
 #[test]

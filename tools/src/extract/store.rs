@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
 use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_AGGREGATE, STREAM_META};
@@ -108,7 +108,11 @@ impl Store {
             }
         }
         remove(&temp)?;
-        fs::create_dir(&temp).map_err(io_error("create", &temp))?;
+        // What programs wrote is for who may read everybody's memory: see also `replace`.
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&temp)
+            .map_err(io_error("create", &temp))?;
         let temp_dir = File::open(&temp).map_err(io_error("open", &temp))?;
         let mut store = Self {
             target: target.to_owned(),
@@ -416,6 +420,10 @@ impl Store {
             fs::rename(&self.temp, &self.target).map_err(name)?;
             return sync_dir(parent);
         }
+        // Whom its owner lets in stays in.
+        fs::metadata(&self.target)
+            .and_then(|before| fs::set_permissions(&self.temp, before.permissions()))
+            .map_err(io_error("set the mode of", &self.temp))?;
         match rustix::fs::renameat_with(CWD, &self.temp, CWD, &self.target, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 sync_dir(parent)?;
