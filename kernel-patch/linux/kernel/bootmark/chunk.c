@@ -261,12 +261,11 @@ static struct bootbuf_chunk *bootbuf_take(struct bootbuf_task *bt,
 	return chunk;
 }
 
+/* What may be another by the time of the seal. */
 static void bootbuf_header_names(struct bootbuf_packet *header)
 {
 	lockdep_assert_held(&bootbuf.lock);
 
-	header->pid = task_tgid_nr(current);
-	header->tid = task_pid_nr(current);
 	header->uid = __kuid_val(current_uid());
 	strscpy_pad(header->comm, current->comm);
 }
@@ -290,6 +289,9 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 	raw_spin_lock_irq(&bootbuf.lock);
 	bootbuf_header_open(chunk, bootbuf_stream_of[chunk->kind],
 			    bootbuf_books_instance(&writer->books), writer->seq++);
+	/* A thread that calls exec becomes the first one: its records stay those of this. */
+	header->pid = task_tgid_nr(current);
+	header->tid = task_pid_nr(current);
 	bootbuf_header_names(header);
 	bootbuf_books_names(&writer->books);
 	header->discarded = writer->books.lost.lost;
