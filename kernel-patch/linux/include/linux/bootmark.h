@@ -14,6 +14,7 @@ struct inode;
 struct mm_struct;
 struct path;
 struct task_struct;
+struct vm_area_struct;
 
 #ifdef CONFIG_BOOTMARK
 
@@ -58,11 +59,21 @@ int bootmark_proc_release(struct inode *inode, struct file *file);
 void bootbuf_task_init(struct task_struct *task);
 void bootbuf_mm_init(struct mm_struct *mm);
 
+/* Whether a child needs @vma whatever VM_DONTCOPY says. */
+bool bootbuf_is_window(const struct vm_area_struct *vma);
+
 /* @task has another name or user than before. */
 void bootbuf_task_context(struct task_struct *task);
 
 /* current is about to give up its mm for another program: seal its chunk. */
 void bootbuf_exec(void);
+
+/* Whether system call @nr of current is let through by seccomp in any case. */
+bool bootbuf_unfiltered(int nr);
+/* @task, of the current process, has got a seccomp mode; its sighand's lock is held. */
+void bootbuf_seccomp(struct task_struct *task);
+/* current may not read the TSC any more. */
+void bootbuf_revoke(struct task_struct *task);
 
 /* VMCOREINFO is being written. */
 void bootbuf_save_vmcoreinfo(void);
@@ -101,6 +112,10 @@ static inline void bootbuf_task_init(struct task_struct *task) { }
 static inline void bootbuf_mm_init(struct mm_struct *mm) { }
 static inline void bootbuf_task_context(struct task_struct *task) { }
 static inline void bootbuf_exec(void) { }
+static inline bool bootbuf_is_window(const struct vm_area_struct *vma) { return false; }
+static inline bool bootbuf_unfiltered(int nr) { return false; }
+static inline void bootbuf_seccomp(struct task_struct *task) { }
+static inline void bootbuf_revoke(struct task_struct *task) { }
 static inline void bootbuf_save_vmcoreinfo(void) { }
 static inline void bootbuf_exit(long code) { }
 static inline void bootmark_mount_begin(struct bootmark_mount *mount,

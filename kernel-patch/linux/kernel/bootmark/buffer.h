@@ -204,6 +204,9 @@ struct bootbuf_writer {
  * @win: window of its mm, NULL before the first chunk and once the thread left
  *	that mm; written under bootbuf_mm.lock and bootbuf.lock
  * @writers: its streams
+ * @revoked: another thread has taken its chunks back, and it has made no system call
+ *	since that a filter saw
+ * @rcu: for bootbuf_revoke(), which may come from another thread
  */
 struct bootbuf_task {
 	struct kref		kref;
@@ -211,6 +214,8 @@ struct bootbuf_task {
 	struct bootbuf_user	*user;
 	struct bootbuf_mm	*win;
 	struct bootbuf_writer	writers[BOOTBUF_KINDS];
+	bool			revoked;
+	struct rcu_head		rcu;
 };
 
 /**
@@ -493,6 +498,9 @@ void bootbuf_discarded(struct bootbuf_chunk *chunk, struct bootbuf_packet *heade
 /* chunk.c */
 void bootbuf_chunk_free(struct bootbuf_chunk *chunk);
 void bootbuf_chunk_recycle(struct bootbuf_chunk *chunk);
+
+/* sandbox.c */
+bool bootbuf_blind(void);
 
 /* window.c */
 struct bootbuf_mm *bootbuf_window_get(struct mm_struct *mm);

@@ -387,6 +387,8 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 	struct bootbuf_writer *writer;
 	int err;
 
+	if (bootbuf_blind())
+		return -EPERM;
 	if (!bt) {
 		bt = bootbuf_task_create();
 		if (!bt)
@@ -418,6 +420,9 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 		bootbuf_seal(cur, BOOTBUF_SEAL_FULL, 0);
 	bootbuf_announce(bt);
 	bootbuf_hand_out(next);
+	/* Another thread may have put a filter on this one meanwhile. */
+	if (bootbuf_blind())
+		bootbuf_revoke(current);
 	args->base = next->slot->addr;
 	return 0;
 }

@@ -160,7 +160,7 @@ static void bootbuf_task_free(struct kref *kref)
 		bootbuf_books_close(&bt->writers[i].books);
 	if (bt->owner)
 		bootbuf_owner_put(bt->owner);
-	kfree(bt);
+	kfree_rcu(bt, rcu);
 }
 
 /**

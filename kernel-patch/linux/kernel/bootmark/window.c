@@ -13,6 +13,7 @@
 #define pr_fmt(fmt) "bootbuf: " fmt
 
 #include <linux/anon_inodes.h>
+#include <linux/bootmark.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -179,6 +180,18 @@ static const struct vm_operations_struct bootbuf_vm_ops = {
 	.may_split	= bootbuf_vm_refuse_split,
 	.mremap		= bootbuf_vm_refuse_mremap,
 };
+
+/**
+ * bootbuf_is_window - is a mapping one that a thread may have an address in?
+ * @vma: the mapping
+ *
+ * A child needs it whatever madvise(MADV_DONTFORK) says, since its threads go on with
+ * the addresses that they have.
+ */
+bool bootbuf_is_window(const struct vm_area_struct *vma)
+{
+	return vma->vm_ops == &bootbuf_vm_ops;
+}
 
 static int bootbuf_file_mmap(struct file *file, struct vm_area_struct *vma)
 {
