@@ -83,14 +83,22 @@ static struct traces traces_of(pid_t pid)
 	return traces;
 }
 
+/* A fresh process is in a state where it sleeps once it has left its CPU as well. */
+static bool in_state(pid_t pid, char state)
+{
+	struct traces traces = traces_of(pid);
+
+	return traces.state == state && (state == 'R' || traces.switches);
+}
+
 static bool wait_for_state(pid_t pid, char state)
 {
 	struct timespec moment = { .tv_nsec = 5000000 };
 	int i;
 
-	for (i = 0; i < 1000 && traces_of(pid).state != state; i++)
+	for (i = 0; i < 1000 && !in_state(pid, state); i++)
 		nanosleep(&moment, NULL);
-	return traces_of(pid).state == state;
+	return in_state(pid, state);
 }
 
 FIXTURE(reach) {
