@@ -234,7 +234,7 @@ fn kill_one(
     let by = random.below(2) as u32;
     // The faster it writes the sooner it ends, so that the pool has room for all.
     let (pause, within_us) =
-        [(0, 300), (300, 1_000), (3_000, 4_000), (20_000, 8_000)][random.below(4) as usize];
+        [(0, 300), (0, 300), (300, 1_000), (10_000, 6_000)][random.below(4) as usize];
     for slot in &shared.threads {
         slot.tid.store(0, Ordering::Relaxed);
         slot.begun.store(0, Ordering::Relaxed);
@@ -256,7 +256,12 @@ fn kill_one(
     if random.below(4) != 0 {
         wait_until_ready(shared)?;
     }
-    thread::sleep(Duration::from_micros(random.below(within_us)));
+    if pause == 0 {
+        // Who writes all the time is met in the middle of an event, if whoever meets it is awake.
+        wait_for_event(shared, random);
+    } else {
+        thread::sleep(Duration::from_micros(random.below(within_us)));
+    }
     if order == Order::Kill {
         kill_process(writer, Signal::KILL)?;
     } else {
@@ -312,6 +317,17 @@ fn wait_until_ready(shared: &Shared) -> io::Result<()> {
         thread::sleep(Duration::from_micros(100));
     }
     Ok(())
+}
+
+/// Until some thread has begun some event; not for long.
+fn wait_for_event(shared: &Shared, random: &mut Random) {
+    let slot = &shared.threads[random.below(THREADS as u64) as usize];
+    let number = random.below(MANY);
+    let deadline = Instant::now() + Duration::from_millis(5);
+    while slot.begun.load(Ordering::Acquire) < number && Instant::now() < deadline {
+        // Not the processor's own pause, as below.
+        std::hint::black_box(number);
+    }
 }
 
 // ---- The one who is killed -----------------------------------------------------------------------
