@@ -105,7 +105,9 @@ pub fn contents(head: &PoolHeader, octets: &[u8]) -> Contents {
     let pool = Pool { head, octets };
     let mut chunks = Vec::new();
     let mut damaged = 0;
-    let pages = (head.size - head.data_off) as usize / MIN_CHUNK;
+    // A head may be sound and claim more than any dump has.
+    let table = octets.len().saturating_sub(head.table_off as usize);
+    let pages = ((head.size - head.data_off) as usize / MIN_CHUNK).min(table / HEADER_SIZE);
     let mut page = 0;
     while page < pages {
         let next = match pool

@@ -113,7 +113,14 @@ impl Meta {
     /// Adds a packet of the meta stream. Records that were added before are skipped, so the same
     /// packets may come again. Returns the octets of the records that are new.
     pub fn add(&mut self, packet: &Packet<'_>) -> Vec<u8> {
-        debug_assert_eq!(packet.header().stream_id, STREAM_META);
+        if packet.header().stream_id != STREAM_META {
+            // A file of a trace directory may hold anything.
+            self.errors.push(MetaError::Damaged {
+                seq: packet.header().seq,
+                offset: 0,
+            });
+            return Vec::new();
+        }
         self.boot_id.get_or_insert(packet.header().uuid);
         self.previous |= packet.header().flags & PACKET_PREVIOUS != 0;
         self.left_out = self.left_out.max(packet.header().discarded);
