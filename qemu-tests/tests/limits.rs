@@ -8,18 +8,22 @@ use qemu_tests::outcome::Outcome;
 use qemu_tests::reading;
 use serde_json::Value;
 
-/// What svc-limits said that threads tried: process, thread, events.
-fn tried(outcome: &Outcome) -> Vec<(u64, u64, u64)> {
+/// The three numbers in lines of svc-limits that begin with this: mostly process, thread, events tried.
+fn said(outcome: &Outcome, key: &str) -> Vec<(u64, u64, u64)> {
     let lines = outcome.script_log.lines();
     lines
         .filter_map(|line| {
-            let numbers = line.strip_prefix("tried ")?.split(' ');
+            let numbers = line.strip_prefix(key)?.trim().split(' ');
             let numbers: Vec<u64> = numbers.map(|text| text.parse().unwrap()).collect();
             <[u64; 3]>::try_from(numbers)
                 .ok()
                 .map(|[p, t, e]| (p, t, e))
         })
         .collect()
+}
+
+fn tried(outcome: &Outcome) -> Vec<(u64, u64, u64)> {
+    said(outcome, "tried")
 }
 
 /// The streams of a summary.
@@ -213,4 +217,204 @@ fn a_flight_recorder_keeps_the_latest_events_and_counts_the_others() {
         "{:?}",
         said.complaints
     );
+}
+
+/// Of the streams of a summary those of svc-limits that did not say themselves what they tried.
+fn of_others<'a>(streams: &'a [Value], tried: &[(u64, u64, u64)]) -> Vec<&'a Value> {
+    let comm = |stream: &Value| stream["comm"].as_str().unwrap_or_default().to_owned();
+    streams
+        .iter()
+        .filter(|stream| {
+            let pid = stream["pid"].as_u64().unwrap();
+            pid == 0 && stream["threads"].as_u64() > Some(1)
+                || comm(stream).starts_with("svc-limits")
+                    && !tried.iter().any(|(known, ..)| *known == pid)
+        })
+        .collect()
+}
+
+#[test]
+fn a_hog_costs_neither_events_of_pinned_programs_nor_memory_when_it_is_gone() {
+    // First those that may not record at all; then the user's processes want all there is, root's
+    // take what is left, and the pinned program comes when nothing but its share is free.
+    let script = r#"
+        run=/usr/lib/bootmark/services/svc-limits
+        cp $run /run/pinned
+        sysctl=/proc/sys/kernel/bootmark_unprivileged
+        echo "default $(cat $sysctl)"
+        $run ask 1000
+        $run ask 0
+        $run count 1000 1 500 | sed 's/^tried/refused/'
+        echo 1 > $sysctl
+        $run ask 1000
+        $run steady 1001 2500 | sed 's/^tried/stopped/' &
+        sleep 1
+        echo 0 > $sysctl
+        wait
+        echo 2 > $sysctl || echo 1 > $sysctl
+
+        numbers() { bootmark status --json | awk -F'[:,]' -v at=$1 '
+            /free_bytes/ { print at "_free" $2 } /open_chunks/ { print at "_open" $2 }
+            /sealed_chunks/ { print at "_sealed" $2 }'; }
+        trace=/var/lib/bootmark/trace
+        bootmark extract -o $trace
+        numbers before
+        $run hog 1000 5000 &
+        sleep 1
+        for n in 1 2 3 4; do $run count 0 0 8000; done
+        $run count 0 0 77
+        /run/pinned steady 0 2000
+        wait
+        bootmark extract -o $trace
+        numbers after
+
+        # Flight recorders of a user make room for each other.
+        bootmark enable --mode flight 'limits:*'
+        $run hog 1000 2000
+        $run count 1000 1 3000
+        $run count 1000 0 3000
+        bootmark extract -o $trace
+        numbers flight
+    "#;
+    let outcome = Guest::new()
+        .pool("1M")
+        .rules("init:*,limits:*")
+        .append("bootmark.services=no bootbuf_pin=/run/pin*,relative,/[ bootmark_unprivileged=0")
+        .append("bootmark_unprivileged=perhaps")
+        .script(script)
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.script_status, Some(0), "{}", outcome.script_log);
+    outcome.shows(&[
+        "bootbuf_pin=relative: a pattern starts with '/' or '*'",
+        "bootbuf_pin=/[: '[' without ']'",
+        "bootmark_unprivileged=perhaps: neither 0 nor 1",
+    ]);
+    let summary = reading::summary(&outcome.trace()).unwrap();
+    let streams = streams(&summary);
+    let of = |pid: u64, tid: u64| {
+        let its = |stream: &&Value| stream["pid"] == pid && stream["tid"] == tid;
+        books(streams.iter().filter(its))
+    };
+
+    // Who may not record is told so, runs on, and is in no book.
+    assert_eq!(outcome.printed("default"), "0");
+    let asked = said(&outcome, "asked");
+    let errors: Vec<(u64, u64)> = asked.iter().map(|&(_, c, m)| (c, m)).collect();
+    assert_eq!(errors, [(1, 1), (0, 0), (0, 0)], "{}", outcome.script_log);
+    let refused = said(&outcome, "refused");
+    assert_eq!(refused.len(), 2, "{}", outcome.script_log);
+    for (pid, tid, _) in &refused {
+        assert_eq!(of(*pid, *tid), [0; 3], "{summary:#}");
+    }
+    // The markers of one that ran went off meanwhile.
+    let &[(pid, tid, events)] = said(&outcome, "stopped").as_slice() else {
+        panic!("{}", outcome.script_log);
+    };
+    let [recorded, lost, _] = of(pid, tid);
+    assert!(
+        recorded > 0 && recorded + lost < events,
+        "{recorded} {lost} {events}"
+    );
+
+    // All that anybody tried is there or counted, the hogs' too; the pinned program lost nothing.
+    let tried = tried(&outcome);
+    let mut lost_by_root = 0;
+    for (pid, tid, events) in &tried {
+        let [recorded, lost, _] = of(*pid, *tid);
+        assert_eq!(
+            recorded + lost,
+            *events,
+            "thread {tid} of {pid}: {summary:#}"
+        );
+        lost_by_root += lost;
+    }
+    assert!(lost_by_root > 77, "{summary:#}");
+    let pinned = |stream: &&Value| stream["comm"] == "pinned";
+    let [recorded, lost, _] = books(streams.iter().filter(pinned));
+    assert!(recorded > 100 && lost == 0, "{summary:#}");
+    let of_init = |stream: &&Value| stream["pid"] == 1;
+    let [recorded, lost, _] = books(streams.iter().filter(of_init));
+    assert!(recorded > 0 && lost == 0, "{summary:#}");
+    let mut known = tried.clone();
+    known.extend(refused.iter().chain(&asked));
+    known.push((pid, tid, events));
+    let hogs: u64 = outcome
+        .script_log
+        .lines()
+        .filter_map(|line| line.strip_prefix("tried ")?.parse::<u64>().ok())
+        .sum();
+    let [recorded, lost, _] = books(of_others(streams, &known).into_iter());
+    assert_eq!(recorded + lost, hogs, "{summary:#}");
+    // A flight recorder that comes behind the hog finds room all the same.
+    let (pid, tid, _) = tried[tried.len() - 1];
+    let [recorded, lost, overwritten] = of(pid, tid);
+    assert!(recorded > 0 && lost == overwritten, "{summary:#}");
+
+    // What is left of them is what the meta stream tells of them, which has a limit.
+    let number = |key: &str| outcome.printed(key).parse::<u64>().unwrap();
+    for at in ["after", "flight"] {
+        assert_eq!(number(&format!("{at}_sealed")), 0);
+        assert_eq!(number(&format!("{at}_open")), number("before_open"));
+        let kept = number("before_free").saturating_sub(number(&format!("{at}_free")));
+        assert!(
+            kept <= (1 << 20) / 4 / 8 + 4 * 4096,
+            "{kept} octets are kept"
+        );
+    }
+}
+
+#[test]
+fn four_thousand_processes_write_at_once() {
+    const PROCESSES: u64 = 4000;
+    let script = r#"
+        run=/usr/lib/bootmark/services/svc-limits
+        mkfifo /run/lines
+        $run fleet 4000 < /run/lines > /run/said &
+        exec 3> /run/lines
+        at() { echo "at $(cut -d ' ' -f 1 /proc/uptime) $*"; }
+        turn() { echo >&3; until grep -q "turn $1" /run/said; do sleep 0.1; done; at turn $1; }
+        at start
+        until grep -q afloat /run/said; do sleep 0.1; done
+        at afloat
+        turn 0
+        bootmark disable 'limits:*'
+        at disabled
+        turn 1
+        bootmark enable 'limits:*'
+        at enabled
+        turn 2
+        bootmark status --json | awk -F'[:,]' '/open_chunks/ { print "open" $2 }'
+        bootmark extract -o /var/lib/bootmark/trace
+        at extracted
+        exec 3>&-
+        wait
+        at end
+        bootmark status --json | awk -F'[:,]' '/events_lost/ { print "lost" $2 }'
+    "#;
+    let outcome = Guest::new()
+        .pool("64M")
+        .memory(1024)
+        .rules("limits:*")
+        .append("bootmark.services=no")
+        .timeout(std::time::Duration::from_secs(600))
+        .script(script)
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.script_status, Some(0), "{}", outcome.script_log);
+    assert!(outcome.printed("open").parse::<u64>().unwrap() >= PROCESSES);
+    assert_eq!(outcome.printed("lost"), "0");
+
+    let mut turns: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for event in reading::events(&outcome.trace()).unwrap() {
+        let number = event.number("number").unwrap();
+        let turn = event.number("turn").unwrap();
+        turns.entry(number).or_default().push(turn);
+    }
+    assert!(turns.keys().copied().eq(0..PROCESSES), "{}", turns.len());
+    let wrong = turns.iter().find(|(_, turns)| **turns != [0, 2]);
+    assert_eq!(wrong, None);
+    let summary = reading::summary(&outcome.trace()).unwrap();
+    let [recorded, lost, _] = books(streams(&summary).iter());
+    assert_eq!((recorded, lost), (2 * PROCESSES, 0));
 }

@@ -106,6 +106,8 @@ pub struct Meta {
     pub end: Option<End>,
     /// What could not be used.
     pub errors: Vec<MetaError>,
+    /// The last of `processes` with a number.
+    latest: HashMap<u32, usize>,
     seen: HashSet<Vec<u8>>,
 }
 
@@ -201,19 +203,22 @@ impl Meta {
                     .map_err(|source| MetaError::Marker { id, source })?;
                 self.markers.insert(id, marker);
             }
-            reader::Meta::Process { process, path } => self.processes.push(Process {
-                pid: process.pid,
-                ppid: process.ppid,
-                uid: process.uid,
-                start_ns: process.start_boottime_ns,
-                first_seen: record.timestamp,
-                path: text(path),
-                build_id: process.build_id[..process.build_id_len.into()].to_vec(),
-                exit: None,
-            }),
+            reader::Meta::Process { process, path } => {
+                self.latest.insert(process.pid, self.processes.len());
+                self.processes.push(Process {
+                    pid: process.pid,
+                    ppid: process.ppid,
+                    uid: process.uid,
+                    start_ns: process.start_boottime_ns,
+                    first_seen: record.timestamp,
+                    path: text(path),
+                    build_id: process.build_id[..process.build_id_len.into()].to_vec(),
+                    exit: None,
+                });
+            }
             reader::Meta::Exit(exit) => {
-                let ended = |process: &&mut Process| process.pid == exit.pid;
-                if let Some(process) = self.processes.iter_mut().rev().find(ended) {
+                let latest = self.latest.get(&exit.pid);
+                if let Some(process) = latest.and_then(|&at| self.processes.get_mut(at)) {
                     process
                         .exit
                         .get_or_insert((exit.exit_code, record.timestamp));

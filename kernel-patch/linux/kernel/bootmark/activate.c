@@ -12,7 +12,7 @@
  *  - a process forks while that goes on: bootmark_fork() sees from the
  *    generation that the child may have been copied too early.
  *
- *  - a process becomes another user's: bootmark_cred() goes over it.
+ *  - a process gets other rights: bootmark_cred() goes over it.
  *
  * They may meet at one word.  Whoever changes the rules or the gate does so before
  * it goes over the processes, and whoever writes words asks behind a full barrier whether
@@ -37,6 +37,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
+#include <linux/string.h>
 #include "marker.h"
 
 /* Files looked into for each time that the mmap_lock is taken. */
@@ -554,18 +555,19 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags)
  * @old: those of before
  * @new: those of now, in place
  *
- * Sleeps, when a rule asks for users.  In exec nothing is mapped yet.
+ * Sleeps, when a rule asks for users, or recording is not for everybody.  In exec nothing is mapped yet.
  */
 void bootmark_cred(const struct cred *old, const struct cred *new)
 {
 	if (!uid_eq(old->uid, new->uid))
 		bootbuf_task_context(current);
-	if (uid_eq(old->euid, new->euid))
+	if (uid_eq(old->euid, new->euid) &&
+	    !memcmp(&old->cap_effective, &new->cap_effective, sizeof(kernel_cap_t)))
 		return;
 	mode_may_change();
 	/* Pairs with bootmark_sync_all(): it sees the user or we the rule. */
 	smp_mb();
-	if (!(bootmark_rules_scopes() & BOOTMARK_SCOPE_UID))
+	if (!(bootmark_rules_scopes() & BOOTMARK_SCOPE_UID) && bootmark_anybody_records())
 		return;
 	/* What is shared follows the parent. */
 	if (!current->mm || current->flags & PF_KTHREAD || current->in_execve ||

@@ -48,7 +48,8 @@ struct pid;
 /*
  * The last 1/8 is PID 1's alone: it runs before every extractor, and the boot
  * cannot be understood without it.  As much again for the kernel's own events
- * and for what decoding needs.
+ * and for what decoding needs, and for the programs that bootbuf_pin= names, if any:
+ * anybody may start those, so they have no part of PID 1's share.
  */
 #define BOOTBUF_PIN_SHIFT		3
 /* One process may hold 1/4: four runaways are needed to starve the others. */
@@ -92,6 +93,7 @@ enum bootbuf_state {
 enum bootbuf_class {
 	BOOTBUF_CLASS_USER,
 	BOOTBUF_CLASS_INIT,	/* PID 1 of the initial namespace */
+	BOOTBUF_CLASS_NAMED,	/* programs that the command line names */
 	BOOTBUF_CLASS_CPU,
 	BOOTBUF_CLASS_META,
 	BOOTBUF_CLASSES,
@@ -122,6 +124,7 @@ struct bootbuf_books {
  * @pages: pages of the pool; bootbuf.lock
  * @meta: octets of the meta stream that tell of its processes; bootbuf.lock
  * @books: losses of streams that ended when @meta was used up; bootbuf.lock
+ * @orphans: sealed chunks of its flight recorders that have ended; bootbuf.lock
  *
  * Never freed, as what it has in the meta stream is not.
  */
@@ -131,6 +134,7 @@ struct bootbuf_user {
 	u32			pages;
 	u32			meta;
 	struct bootbuf_books	books;
+	struct list_head	orphans;
 };
 
 /**
@@ -139,7 +143,7 @@ struct bootbuf_user {
  * @node: in the table of owners
  * @tgid: the process
  * @pages: pages of the pool; bootbuf.lock
- * @class: USER or INIT
+ * @class: USER, INIT or NAMED
  * @sealed: its sealed chunks of records in the order of their seals, but for
  *	those that a reader was given; bootbuf.lock
  * @given: those; bootbuf.lock
@@ -147,7 +151,7 @@ struct bootbuf_user {
  *	bootmark_mode_stamp()
  * @announced: bit 0: its record is in the meta stream since start or exec;
  *	bit 1: so is the record of its end; bit 2: its user has said enough, and
- *	nothing more is said of it
+ *	nothing more is said of it; bit 3: @class is right since start or exec
  */
 struct bootbuf_owner {
 	struct kref		kref;
@@ -164,6 +168,7 @@ struct bootbuf_owner {
 #define BOOTBUF_OWNER_ANNOUNCED	0
 #define BOOTBUF_OWNER_EXITED	1
 #define BOOTBUF_OWNER_UNNAMED	2
+#define BOOTBUF_OWNER_CLASSED	3
 
 /*
  * A thread's streams.  What one was handed never goes to the other: the library
@@ -282,7 +287,7 @@ struct bootbuf_mm {
  * @node: on one of the pool's lists, by @state
  * @idle: on bootbuf_writer.idle or bootbuf_mm.idle when BOOTBUF_IDLE; on the
  *	CPU's list of retired chunks when those wait for their seal; on @sealed or
- *	@given of the process or of bootbuf.cpus when BOOTBUF_SEALED, but for cells
+ *	@given of the process or of bootbuf.cpus, or @orphans of the user, when BOOTBUF_SEALED, but for cells
  * @bt: thread that writes or wrote it
  * @user: whose quota it counts against
  * @win: window that it is mapped in
@@ -471,11 +476,16 @@ extern const enum bootbuf_stream bootbuf_stream_of[BOOTBUF_KINDS];
 
 struct bootbuf_task *bootbuf_task_create(void);
 void bootbuf_task_put(struct bootbuf_task *bt);
+void bootbuf_classify(struct bootbuf_owner *owner);
 int bootbuf_task_check_user(struct bootbuf_task *bt);
 void bootbuf_ctl_context(struct bootbuf_ctl *ctl, struct task_struct *task);
 void bootbuf_announce(struct bootbuf_task *bt);
 void bootbuf_announce_exec(void);
 void bootbuf_announce_exit(long code);
+
+/* pin.c */
+bool bootbuf_pins_any(void);
+bool bootbuf_is_pinned(void);
 
 /* lost.c */
 void bootbuf_books_init(struct bootbuf_books *books, struct bootbuf_user *user,
@@ -489,7 +499,9 @@ void bootbuf_books_tell(bool last);
 void bootbuf_books_tell_panic(void);
 
 /* flight.c */
-struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head *given);
+struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head *others,
+				     struct list_head *given);
+void bootbuf_orphan(struct bootbuf_owner *owner);
 u64 bootbuf_victim_count(const struct bootbuf_chunk *chunk);
 bool bootbuf_overwrites(struct bootbuf_owner *owner);
 struct bootbuf_chunk *bootbuf_overwrite(struct bootbuf_task *bt, enum bootbuf_kind kind);

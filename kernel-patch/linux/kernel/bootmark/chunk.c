@@ -170,6 +170,12 @@ out:
 	return chunk;
 }
 
+/* How many eighths of the pool are pinned. */
+static u32 bootbuf_pinned(void)
+{
+	return bootbuf_pins_any() ? 3 : 2;
+}
+
 /* How long the next chunk of a stream should be, in pages. */
 VISIBLE_IF_KUNIT u32 bootbuf_plan(const struct bootbuf_writer *writer)
 {
@@ -179,10 +185,10 @@ VISIBLE_IF_KUNIT u32 bootbuf_plan(const struct bootbuf_writer *writer)
 
 	if (writer->grants < 2)
 		npages = writer->grants ? BOOTBUF_PAGES_SECOND : BOOTBUF_PAGES_FIRST;
-	/* The fuller the pool, the smaller the portions; 1/4 of it is pinned. */
-	if (bootbuf.nr_free < bootbuf.npages / 2)
+	/* The fuller the pool, the smaller the portions. */
+	if (bootbuf.nr_free < bootbuf.npages / 8 * (bootbuf_pinned() + 2))
 		npages = min(npages, BOOTBUF_PAGES_SECOND);
-	if (bootbuf.nr_free < bootbuf.npages / 8 * 3)
+	if (bootbuf.nr_free < bootbuf.npages / 8 * (bootbuf_pinned() + 1))
 		npages = BOOTBUF_PAGES_FIRST;
 	return npages;
 }
@@ -399,6 +405,7 @@ static long bootbuf_reserve_chunk(struct bootbuf_reserve_args *args)
 	err = bootbuf_task_check_user(bt);
 	if (err)
 		return err;
+	bootbuf_classify(bt->owner);
 	writer = &bt->writers[kind];
 	bootbuf_count_lost(writer, args->lost);
 
@@ -446,6 +453,8 @@ SYSCALL_DEFINE2(bootbuf_reserve, struct bootbuf_reserve_args __user *, uargs,
 
 	if (!bootbuf_available())
 		return -ENODEV;
+	if (!bootmark_may_record())
+		return -EPERM;
 	if (size < BOOTBUF_RESERVE_ARGS_SIZE_V1)
 		return -EINVAL;
 	err = copy_struct_from_user(&args, sizeof(args), uargs, size);

@@ -431,19 +431,19 @@ static void oldest_is_overwritten(struct kunit *test)
 	reader = open_reader(test);
 	KUNIT_EXPECT_NE(test, read_sealed(test, reader, &header), 0);
 	raw_spin_lock_irq(&bootbuf.lock);
-	victim = bootbuf_victim(&bootbuf.cpus.sealed, &bootbuf.cpus.given);
+	victim = bootbuf_victim(&bootbuf.cpus.sealed, NULL, &bootbuf.cpus.given);
 	raw_spin_unlock_irq(&bootbuf.lock);
 	KUNIT_EXPECT_PTR_EQ(test, victim, chunks[1]);
 	KUNIT_EXPECT_EQ(test, bootbuf_victim_count(chunks[1]), 1);
 	/* The reader was given the other one, and may acknowledge it. */
 	raw_spin_lock_irq(&bootbuf.lock);
-	victim = bootbuf_victim(&bootbuf.cpus.sealed, &bootbuf.cpus.given);
+	victim = bootbuf_victim(&bootbuf.cpus.sealed, NULL, &bootbuf.cpus.given);
 	raw_spin_unlock_irq(&bootbuf.lock);
 	KUNIT_EXPECT_NULL(test, victim);
 	bootbuf_reader_free(reader);
 	/* It died. */
 	raw_spin_lock_irq(&bootbuf.lock);
-	victim = bootbuf_victim(&bootbuf.cpus.sealed, &bootbuf.cpus.given);
+	victim = bootbuf_victim(&bootbuf.cpus.sealed, NULL, &bootbuf.cpus.given);
 	raw_spin_unlock_irq(&bootbuf.lock);
 	KUNIT_EXPECT_PTR_EQ(test, victim, chunks[0]);
 	KUNIT_EXPECT_EQ(test, chunks[0]->state, BOOTBUF_BUSY);

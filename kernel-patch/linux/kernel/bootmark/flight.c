@@ -3,7 +3,8 @@
  * Flight recorders: processes and CPUs that overwrite their oldest records where
  * others lose new ones.  See Documentation/trace/bootbuf.rst.
  *
- * Only sealed chunks of records are overwritten, oldest first.  Aggregations are
+ * Only sealed chunks of records are overwritten, oldest first: the process's own, then
+ * those of processes of the same user that have ended.  Aggregations are
  * numbers about all events: without their oldest part they would be wrong.
  */
 #include <linux/align.h>
@@ -16,19 +17,23 @@
 /**
  * bootbuf_victim - take the chunk that is to be overwritten off its lists
  * @sealed: sealed chunks, oldest first
+ * @others: what goes when there are none; NULL for nothing
  * @given: those that a reader was given before and has not acknowledged
  *
  * As long as that reader is there it may have them: it acknowledges soon.
  *
  * Return: the chunk, the caller's alone, or NULL.
  */
-struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head *given)
+struct bootbuf_chunk *bootbuf_victim(struct list_head *sealed, struct list_head *others,
+				     struct list_head *given)
 {
 	struct bootbuf_chunk *chunk;
 
 	lockdep_assert_held(&bootbuf.lock);
 
 	chunk = list_first_entry_or_null(sealed, struct bootbuf_chunk, idle);
+	if (!chunk && others)
+		chunk = list_first_entry_or_null(others, struct bootbuf_chunk, idle);
 	if (!chunk && !bootbuf_is_read())
 		chunk = list_first_entry_or_null(given, struct bootbuf_chunk, idle);
 	if (!chunk)
@@ -98,6 +103,25 @@ static void bootbuf_overwritten(struct bootbuf_chunk *chunk, u64 events)
 }
 
 /**
+ * bootbuf_orphan - the last thread of a process has ended
+ * @owner: the process
+ *
+ * What a flight recorder leaves gives way to those of the same user, when they have
+ * nothing of their own left to overwrite.
+ */
+void bootbuf_orphan(struct bootbuf_owner *owner)
+{
+	struct bootbuf_chunk *chunk, *tmp;
+
+	if (!(READ_ONCE(owner->mode) & 1))
+		return;
+	raw_spin_lock_irq(&bootbuf.lock);
+	list_for_each_entry_safe(chunk, tmp, &owner->sealed, idle)
+		list_move_tail(&chunk->idle, &chunk->user->orphans);
+	raw_spin_unlock_irq(&bootbuf.lock);
+}
+
+/**
  * bootbuf_overwrite - overwrite the oldest records of the current process
  * @bt: the current thread
  * @kind: the stream that wants a chunk
@@ -108,9 +132,14 @@ static void bootbuf_overwritten(struct bootbuf_chunk *chunk, u64 events)
 struct bootbuf_chunk *bootbuf_overwrite(struct bootbuf_task *bt, enum bootbuf_kind kind)
 {
 	struct bootbuf_chunk *chunk;
+	u32 why;
 
 	raw_spin_lock_irq(&bootbuf.lock);
-	chunk = bootbuf_victim(&bt->owner->sealed, &bt->owner->given);
+	/* Where the process has had its share, only what is its own makes room. */
+	why = bt->writers[kind].books.lost.why;
+	chunk = bootbuf_victim(&bt->owner->sealed,
+			       why == BOOTBUF_LOST_PROCESS ? NULL : &bt->user->orphans,
+			       &bt->owner->given);
 	raw_spin_unlock_irq(&bootbuf.lock);
 	if (!chunk)
 		return ERR_PTR(-ENOSPC);

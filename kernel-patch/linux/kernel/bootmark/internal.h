@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Between the two halves of kernel/bootmark: markers (module.c, rules.c,
- * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, chunk.c, flight.c,
- * window.c, lost.c, reader.c, meta.c, recover.c, previous.c, kwrite.c, events*.c).
+ * activate.c, follow.c, ctl.c) and buffers (pool.c, owner.c, pin.c, chunk.c,
+ * flight.c, window.c, lost.c, reader.c, meta.c, recover.c, previous.c, kwrite.c, events*.c).
  */
 #ifndef _KERNEL_BOOTMARK_INTERNAL_H
 #define _KERNEL_BOOTMARK_INTERNAL_H
@@ -67,6 +67,9 @@ u32 bootmark_file_module(struct file *file, u8 *build_id, u16 *build_id_len);
 u64 bootmark_mode_stamp(void);
 /* True when the calling process is a flight recorder.  Sleeps; no lock held. */
 bool bootmark_overwrites(void);
+
+/* May the current process record events?  Else it is told EPERM. */
+bool bootmark_may_record(void);
 
 /* ---- Start-up, called by bootmark_init() in this order ------------------------ */
 

@@ -80,7 +80,7 @@ static bool bootbuf_kwrite_overwrite(void)
 
 	lockdep_assert_held(&bootbuf.lock);
 
-	chunk = bootbuf_victim(&bootbuf.cpus.sealed, &bootbuf.cpus.given);
+	chunk = bootbuf_victim(&bootbuf.cpus.sealed, NULL, &bootbuf.cpus.given);
 	if (!chunk)
 		return false;
 	cpu = per_cpu_ptr(&bootbuf_cpus, bootbuf_chunk_header(chunk)->cpu);

@@ -2,7 +2,7 @@
 /*
  * Inside the markers' half: modules (module.c, file.c), their parsing (elf.c), rules
  * (parse.c, syntax.c, rule.c, rules.c, setup.c, slot.c), activation (view.c,
- * activate.c), following ftrace (follow.c) and marker_ctl() (ctl.c).
+ * activate.c, unprivileged.c), following ftrace (follow.c) and marker_ctl() (ctl.c).
  *
  * Order of locks, and who holds what until when: "Locking" and "Lifetimes" in
  * Documentation/trace/bootmark.rst.
@@ -391,6 +391,7 @@ int bootmark_calls_get(struct marker_ctl_args *args);
  * @process: what scopes look at
  * @generation: of the rules that it follows, or an earlier one
  * @scopes: BOOTMARK_SCOPE_* that were asked for
+ * @muted: its rules turn nothing on: it may not record
  * @shared: nothing singles it out: the words are those of the modules
  * @calls: its call-backs, NULL for none
  * @called: markers that have one
@@ -403,6 +404,7 @@ struct bootmark_view {
 	struct bootmark_process	process;
 	u32			generation;
 	u32			scopes;
+	bool			muted;
 	bool			shared;
 	struct bootmark_calls	*calls;
 	u32			called;
@@ -455,6 +457,11 @@ int bootmark_sync_current(u64 *called);
  */
 int bootmark_view_of(struct bootmark_view *view, struct mm_struct *mm,
 		     struct task_struct *task);
+
+/* ---- Who may record (unprivileged.c) -------------------------------------------- */
+
+bool bootmark_anybody_records(void);
+bool bootmark_task_may_record(struct task_struct *task);
 
 /* ---- Following ftrace (follow.c) ------------------------------------------------- */
 

@@ -25,8 +25,8 @@
 
 /* Protects both tables; innermost, nothing is called under it. */
 static DEFINE_SPINLOCK(bootbuf_table_lock);
-static DEFINE_HASHTABLE(bootbuf_owners, 7);
-static DEFINE_HASHTABLE(bootbuf_users, 5);
+static DEFINE_HASHTABLE(bootbuf_owners, 10);
+static DEFINE_HASHTABLE(bootbuf_users, 6);
 /* Processes in the table: an exit without any is a load and a branch. */
 static atomic_t bootbuf_nr_owners;
 
@@ -109,6 +109,7 @@ static struct bootbuf_user *bootbuf_user_get(kuid_t uid)
 	user->uid = uid;
 	bootbuf_books_init(&user->books, NULL, BOOTBUF_STREAM_THREAD);
 	user->books.lost.uid = __kuid_val(uid);
+	INIT_LIST_HEAD(&user->orphans);
 	hash_add(bootbuf_users, &user->node, __kuid_val(uid));
 found:
 	spin_unlock(&bootbuf_table_lock);
@@ -170,6 +171,24 @@ static void bootbuf_task_free(struct kref *kref)
 void bootbuf_task_put(struct bootbuf_task *bt)
 {
 	kref_put(&bt->kref, bootbuf_task_free);
+}
+
+/**
+ * bootbuf_classify - find out whose share a process takes from
+ * @owner: the current one
+ *
+ * Sleeps, once from its start or exec on.
+ */
+void bootbuf_classify(struct bootbuf_owner *owner)
+{
+	if (test_bit(BOOTBUF_OWNER_CLASSED, &owner->announced))
+		return;
+	if (owner->class != BOOTBUF_CLASS_INIT)
+		WRITE_ONCE(owner->class, bootbuf_is_pinned() ? BOOTBUF_CLASS_NAMED :
+							       BOOTBUF_CLASS_USER);
+	/* So that it is known when the process ends, whether it has run out or not. */
+	bootbuf_overwrites(owner);
+	set_bit(BOOTBUF_OWNER_CLASSED, &owner->announced);
 }
 
 /**
@@ -341,6 +360,7 @@ void bootbuf_announce_exec(void)
 	if (!owner)
 		return;
 	clear_bit(BOOTBUF_OWNER_ANNOUNCED, &owner->announced);
+	clear_bit(BOOTBUF_OWNER_CLASSED, &owner->announced);
 	bootbuf_owner_put(owner);
 }
 
@@ -361,6 +381,7 @@ void bootbuf_announce_exit(long code)
 	if (!owner)
 		return;
 	if (!test_and_set_bit(BOOTBUF_OWNER_EXITED, &owner->announced)) {
+		bootbuf_orphan(owner);
 		if (test_bit(BOOTBUF_OWNER_UNNAMED, &owner->announced))
 			bootbuf_meta_leave_out();
 		else

@@ -250,6 +250,8 @@ static int bootbuf_may_take(enum bootbuf_class class, struct bootbuf_task *bt,
 	}
 	if (class != BOOTBUF_CLASS_INIT)
 		pinned += bootbuf_pin_left(held[BOOTBUF_CLASS_INIT]);
+	if (class != BOOTBUF_CLASS_NAMED && bootbuf_pins_any())
+		pinned += bootbuf_pin_left(held[BOOTBUF_CLASS_NAMED]);
 	return npages + pinned <= bootbuf.nr_free ? 0 : -ENOSPC;
 }
 
@@ -269,7 +271,7 @@ static u32 bootbuf_find_run(u32 npages)
 /**
  * bootbuf_pool_take - take a run of pages out of the pool
  * @class: whose share
- * @bt: with the classes USER and INIT: the thread, whose process and user pay
+ * @bt: with the classes USER, INIT and NAMED: the thread, whose process and user pay
  * @npages: length, a power of two
  *
  * The caller holds bootbuf.lock, and calls bootbuf_pool_clean() next.

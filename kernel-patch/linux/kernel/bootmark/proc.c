@@ -248,7 +248,7 @@ static ssize_t run_lines(struct pid *pid, char *text, size_t len)
  *
  * Return: octets of the lines that went well, if the first one did; -EINVAL for
  * a line that is none of the two, and for a malformed pattern; -ESRCH when the
- * process has ended; -EACCES when it is out of reach by now; -ENOSPC when it has
+ * process has ended; -EPERM when recording is for the privileged; -EACCES when it is out of reach by now; -ENOSPC when it has
  * too many rules; -ENOMEM; -EFAULT; -EINTR.
  */
 ssize_t bootmark_proc_write(struct file *file, const char __user *buf,
@@ -279,7 +279,7 @@ ssize_t bootmark_proc_write(struct file *file, const char __user *buf,
 	}
 
 	own = override_creds(file->f_cred);
-	ret = check_access(its->pid);
+	ret = bootmark_may_record() ? check_access(its->pid) : -EPERM;
 	if (!ret)
 		ret = run_lines(its->pid, text, count);
 	revert_creds(own);

@@ -15,24 +15,40 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include "marker.h"
 
-/* The effective user of a process is that of its first thread that lives. */
-static kuid_t process_uid(struct task_struct *task)
+/* Under RCU: a process's rights are those of its first thread that lives. */
+static struct task_struct *live_thread(struct task_struct *task)
 {
 	struct task_struct *thread;
+
+	for_each_thread(task, thread)
+		if (!(READ_ONCE(thread->flags) & PF_EXITING))
+			return thread;
+	return task;
+}
+
+static kuid_t process_uid(struct task_struct *task)
+{
 	kuid_t uid;
 
 	rcu_read_lock();
-	uid = __task_cred(task)->euid;
-	for_each_thread(task, thread) {
-		if (!(READ_ONCE(thread->flags) & PF_EXITING)) {
-			uid = __task_cred(thread)->euid;
-			break;
-		}
-	}
+	uid = __task_cred(live_thread(task))->euid;
 	rcu_read_unlock();
 	return uid;
+}
+
+static bool process_is_muted(struct task_struct *task)
+{
+	bool muted;
+
+	if (bootmark_anybody_records())
+		return false;
+	rcu_read_lock();
+	muted = !bootmark_task_may_record(live_thread(task));
+	rcu_read_unlock();
+	return muted;
 }
 
 /* Where the executable is, whatever root directory anybody has. */
@@ -76,7 +92,8 @@ int bootmark_view_open(struct bootmark_view *view, struct mm_struct *mm,
 	};
 	view->scopes = bootmark_rules_scopes() & BOOTMARK_SCOPE_PROCESS;
 	view->calls = bootmark_calls_of(mm);
-	view->shared = !view->scopes && !view->calls;
+	view->muted = process_is_muted(task);
+	view->shared = !view->scopes && !view->calls && !view->muted;
 	xa_init(&view->modules);
 	if (view->scopes & BOOTMARK_SCOPE_UID)
 		view->process.uid = process_uid(task);
@@ -146,9 +163,13 @@ void bootmark_view_fill(struct bootmark_view *view)
 	view->called = 0;
 	view->overwrites = false;
 	xa_for_each(&view->modules, id, entry) {
-		view->overwrites |= bootmark_rules_states(entry->module,
-							  &view->process,
-							  entry->states);
+		if (view->muted)
+			memset(entry->states, 0, array_size(entry->module->count,
+							    sizeof(*entry->states)));
+		else
+			view->overwrites |= bootmark_rules_states(entry->module,
+								  &view->process,
+								  entry->states);
 		if (view->calls)
 			add_calls(view, entry);
 	}
@@ -174,7 +195,7 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
 	return entry ? entry->states : NULL;
 }
 
-/* Who changes its user more often than this meanwhile does so on purpose. */
+/* Who changes its rights more often than this meanwhile does so on purpose. */
 #define MAX_ROUNDS	16
 
 /**
@@ -183,7 +204,7 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
  * @round: how often they have been before
  *
  * A change comes either before the question, or its author goes over the process
- * behind the writing.  A process that goes on and on changing its user shall not
+ * behind the writing.  A process that goes on and on changing its rights shall not
  * keep others from their work: only its own words may then be those of before.
  *
  * Return: true when the words have to be worked out again.
@@ -199,7 +220,11 @@ bool bootmark_view_is_outdated(const struct bootmark_view *view,
 	if (READ_ONCE(bootmark_generation) != view->generation ||
 	    rcu_access_pointer(view->process.mm->bootmark_calls) != view->calls)
 		return true;
-	return view->scopes & BOOTMARK_SCOPE_UID && round < MAX_ROUNDS &&
+	if (round >= MAX_ROUNDS)
+		return false;
+	if (process_is_muted(view->task) != view->muted)
+		return true;
+	return view->scopes & BOOTMARK_SCOPE_UID &&
 	       !uid_eq(process_uid(view->task), view->process.uid);
 }
 
