@@ -555,7 +555,8 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags)
  * @old: those of before
  * @new: those of now, in place
  *
- * Sleeps, when a rule asks for users, or recording is not for everybody.  In exec nothing is mapped yet.
+ * Sleeps, when a rule asks for users, or recording is not for everybody.  In exec
+ * nothing is mapped yet.
  */
 void bootmark_cred(const struct cred *old, const struct cred *new)
 {

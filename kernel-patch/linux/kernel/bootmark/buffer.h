@@ -287,7 +287,8 @@ struct bootbuf_mm {
  * @node: on one of the pool's lists, by @state
  * @idle: on bootbuf_writer.idle or bootbuf_mm.idle when BOOTBUF_IDLE; on the
  *	CPU's list of retired chunks when those wait for their seal; on @sealed or
- *	@given of the process or of bootbuf.cpus, or @orphans of the user, when BOOTBUF_SEALED, but for cells
+ *	@given of the process or of bootbuf.cpus, or @orphans of the user, when
+ *	BOOTBUF_SEALED, but for cells
  * @bt: thread that writes or wrote it
  * @user: whose quota it counts against
  * @win: window that it is mapped in

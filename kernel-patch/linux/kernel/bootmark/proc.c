@@ -248,8 +248,8 @@ static ssize_t run_lines(struct pid *pid, char *text, size_t len)
  *
  * Return: octets of the lines that went well, if the first one did; -EINVAL for
  * a line that is none of the two, and for a malformed pattern; -ESRCH when the
- * process has ended; -EPERM when recording is for the privileged; -EACCES when it is out of reach by now; -ENOSPC when it has
- * too many rules; -ENOMEM; -EFAULT; -EINTR.
+ * process has ended; -EPERM when recording is for the privileged; -EACCES when it
+ * is out of reach by now; -ENOSPC when it has too many rules; -ENOMEM; -EFAULT; -EINTR.
  */
 ssize_t bootmark_proc_write(struct file *file, const char __user *buf,
 			    size_t count, loff_t *pos)
