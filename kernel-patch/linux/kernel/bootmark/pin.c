@@ -69,6 +69,8 @@ __setup("bootbuf_pin=", bootbuf_pin_setup);
 
 /**
  * bootbuf_pins_any - does the command line name programs?
+ *
+ * Return: true when it does.
  */
 bool bootbuf_pins_any(void)
 {
@@ -93,8 +95,9 @@ static bool bootbuf_pins_match(const char *path)
  *
  * By the path of its executable, whatever root directory anybody has.  In a user
  * namespace anybody can mount anything anywhere, so no process there is meant.
- *
  * Sleeps.
+ *
+ * Return: true when it does.
  */
 bool bootbuf_is_pinned(void)
 {

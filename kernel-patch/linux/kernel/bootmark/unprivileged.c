@@ -34,6 +34,8 @@ __setup("bootmark_unprivileged=", bootmark_unprivileged_setup);
 
 /**
  * bootmark_anybody_records - do processes need no right to record events?
+ *
+ * Return: true when they need none.
  */
 bool bootmark_anybody_records(void)
 {
@@ -42,6 +44,8 @@ bool bootmark_anybody_records(void)
 
 /**
  * bootmark_may_record - may the current process record events?
+ *
+ * Return: true when it may.
  */
 bool bootmark_may_record(void)
 {
@@ -53,6 +57,8 @@ bool bootmark_may_record(void)
 /**
  * bootmark_task_may_record - may another one?
  * @task: a thread of it
+ *
+ * Return: true when it may.
  */
 bool bootmark_task_may_record(struct task_struct *task)
 {
