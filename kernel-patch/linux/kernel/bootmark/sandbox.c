@@ -48,6 +48,8 @@ static bool bootbuf_last_reading(int nr)
  * the program does not know of, so no filter can be expected to allow it.  It
  * gives nothing but room to write a trace to, which quotas limit.  As long as there
  * never was a rule it is a system call like any other.
+ *
+ * Return: true when filters are not to see it.
  */
 bool bootbuf_unfiltered(int nr)
 {
@@ -63,6 +65,8 @@ bool bootbuf_unfiltered(int nr)
  *
  * Where that is not the TSC it may take a system call, when the vDSO has none of
  * the clocks at hand; which filters let that through cannot be told.
+ *
+ * Return: true when it may not.
  */
 bool bootbuf_blind(void)
 {

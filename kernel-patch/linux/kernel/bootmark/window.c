@@ -187,6 +187,8 @@ static const struct vm_operations_struct bootbuf_vm_ops = {
  *
  * A child needs it whatever madvise(MADV_DONTFORK) says, since its threads go on with
  * the addresses that they have.
+ *
+ * Return: true when it is.
  */
 bool bootbuf_is_window(const struct vm_area_struct *vma)
 {
