@@ -122,7 +122,8 @@ fn check_controls(attack: Attack, outcome: &Outcome, controls: &[Control]) -> Re
         all.extend(
             taken
                 .iter()
-                .filter(|(pid, _)| *pid == control.pid)
+                // Nor is it when the other reader took it.
+                .filter(|(pid, number)| *pid == control.pid && *number != 0)
                 .map(|(_, number)| number),
         );
         let committed = control.committed;
