@@ -3,13 +3,43 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use super::{Alarm, Ending, Machine, run};
 use crate::progress::Step;
 use crate::{lock, paths, process};
+
+/// The host's, in kHz.
+#[cfg(target_arch = "x86_64")]
+fn measure_tsc() -> Option<u64> {
+    // Both clocks at one instant: of some tries the one with which nobody interfered.
+    let reading = || {
+        (0..20)
+            .map(|_| {
+                let before = Instant::now();
+                // SAFETY: RDTSC is allowed to a process that has not forbidden it to itself.
+                let ticks = unsafe { core::arch::x86_64::_rdtsc() };
+                (before.elapsed(), before, ticks)
+            })
+            .min_by_key(|(took, ..)| *took)
+    };
+    let (_, start, first) = reading()?;
+    thread::sleep(Duration::from_millis(50));
+    let (_, end, last) = reading()?;
+    let nanos = u64::try_from((end - start).as_nanos()).ok()?;
+    last.checked_sub(first)?
+        .checked_mul(1_000_000)?
+        .checked_div(nanos)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn measure_tsc() -> Option<u64> {
+    None
+}
 
 /// What runs the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +55,18 @@ impl Accelerator {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg => "tcg,thread=multi",
+        }
+    }
+
+    /// Frequency of the guest's time-stamp counter in kHz, where we know it better than the guest: emulation
+    /// passes the host's on, and a guest on a busy host that measures it may be wrong by a factor, as all
+    /// its times are then.
+    pub(super) fn tsc_khz(self) -> Option<u64> {
+        static KHZ: OnceLock<Option<u64>> = OnceLock::new();
+
+        match self {
+            Self::Kvm => None,
+            Self::Tcg => *KHZ.get_or_init(measure_tsc),
         }
     }
 

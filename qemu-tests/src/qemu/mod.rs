@@ -72,11 +72,15 @@ impl Machine {
     /// QEMU's command line. `interactive` gives the console to the terminal
     /// (and keeps a copy in the console log) instead of to the runner.
     fn command(&self, accel: Accelerator, interactive: bool) -> Result<Command> {
-        if self.command_line.len() > COMMAND_LINE_MAX {
+        let mut command_line = self.command_line.clone();
+        if let Some(khz) = accel.tsc_khz() {
+            command_line += &format!(" tsc_early_khz={khz}");
+        }
+        if command_line.len() > COMMAND_LINE_MAX {
             bail!(
                 "the kernel command line has {} bytes, and the kernel cuts it off after \
                  {COMMAND_LINE_MAX}: shorten the rules or --append",
-                self.command_line.len()
+                command_line.len()
             );
         }
         // setpriv: QEMU must not outlive us, however we end.
@@ -93,7 +97,7 @@ impl Machine {
         if let Some(initramfs) = &self.initramfs {
             command.arg("-initrd").arg(initramfs);
         }
-        command.args(["-append", &self.command_line]);
+        command.args(["-append", &command_line]);
         if let Some(disk) = &self.disk {
             // A comma in a value of QEMU's is written twice.
             let disk = disk.display().to_string().replace(',', ",,");
