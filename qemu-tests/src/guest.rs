@@ -54,6 +54,7 @@ pub struct Guest {
     bootconfig: Option<String>,
     memory: u32,
     cpus: u32,
+    counted: bool,
     timeout: Duration,
     reboots: bool,
     tolerated: Vec<Alarm>,
@@ -90,6 +91,7 @@ impl Default for Guest {
             bootconfig: None,
             memory: 512,
             cpus: 2,
+            counted: false,
             timeout: Duration::from_secs(180),
             reboots: false,
             tolerated: Vec::new(),
@@ -224,6 +226,12 @@ impl Guest {
         self
     }
 
+    /// Lets time in the guest be the number of instructions that it has executed, a nanosecond each.
+    pub fn counted(mut self) -> Self {
+        self.counted = true;
+        self
+    }
+
     /// The time limit of the run (180 s).
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
@@ -351,6 +359,7 @@ impl Guest {
         let needs = kernel::Needs::of(&self.config);
         machine.memory = self.memory * needs.memory;
         machine.cpus = self.cpus;
+        machine.counted = self.counted;
         machine.reboots = self.reboots;
         machine.tolerated.clone_from(&self.tolerated);
         machine.timeout = self.timeout * needs.time;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
+use super::calls::{self, Calls};
 use super::fleet::{self, Fleet};
 use super::native::{Costs, Plan, Ruled};
 use super::stats::Spread;
@@ -25,6 +26,8 @@ pub struct InGuest {
     pub ruled: Ruled,
     /// How long it takes to reach many processes.
     pub fleet: Fleet,
+    /// What the kernel's part costs those who have no markers.
+    pub calls: Calls,
 }
 
 /// The rules of the measurement.
@@ -65,6 +68,7 @@ pub fn measure(quick: bool) -> Result<InGuest> {
         event_per_clock: Spread::of(rounds.iter().map(|round| round.enabled / round.clock)),
         ruled: Ruled::of(&rounds),
         fleet: fleet::measure(quick)?,
+        calls: calls::measure(quick)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what markers cost, beside the clock read that no tracer can avoid and beside
 //! LTTng-UST, all in one run. docs/bench.md says how and why.
 
+pub mod calls;
 pub mod code;
 pub mod fleet;
 pub mod guest;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::calls::{Calls, RULES};
 use super::fleet::Fleet;
 use super::guest::InGuest;
 use super::native::{Costs, Native, Ruled};
@@ -92,18 +93,19 @@ impl Report {
             heading(&mut text, "in the guest, rules with filters and actions");
             ruled(&mut text, &guest.ruled);
             fleet(&mut text, &guest.fleet);
+            calls(&mut text, &guest.calls);
         }
         text
     }
 }
 
 fn heading(text: &mut String, name: &str) {
-    let _ = writeln!(text, "\n{name:<44}{:>9}{:>9}{:>9}", "median", "p10", "p90");
+    let _ = writeln!(text, "\n{name:<60}{:>9}{:>9}{:>9}", "median", "p10", "p90");
 }
 
 fn line(text: &mut String, name: &str, spread: Spread) {
     let Spread { median, p10, p90 } = spread;
-    let _ = write!(text, "  {name:<42}{median:>9.2}{p10:>9.2}{p90:>9.2}");
+    let _ = write!(text, "  {name:<58}{median:>9.2}{p10:>9.2}{p90:>9.2}");
 }
 
 fn ruled(text: &mut String, ruled: &Ruled) {
@@ -133,6 +135,31 @@ fn fleet(text: &mut String, fleet: &Fleet) {
     ] {
         line(text, name, spread);
         text.push('\n');
+    }
+}
+
+fn calls(text: &mut String, calls: &Calls) {
+    heading(
+        text,
+        "without markers, in the guest, thousands of instructions",
+    );
+    let ruled = format!("with {RULES} idle rules");
+    for (name, call) in [
+        ("exec and exit", calls.exec),
+        ("fork and exit", calls.fork),
+        ("mmap and munmap of a file", calls.mmap),
+    ] {
+        for (what, spread) in [
+            ("unpatched", call.unpatched),
+            ("patched", call.patched),
+            (&ruled, call.ruled),
+            ("patched / unpatched", call.patched_per_unpatched),
+            (&format!("{ruled} / unpatched"), call.ruled_per_unpatched),
+            (&format!("{ruled} / patched"), call.ruled_per_patched),
+        ] {
+            line(text, &format!("{name}: {what}"), spread);
+            text.push('\n');
+        }
     }
 }
 

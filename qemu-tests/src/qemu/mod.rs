@@ -35,6 +35,9 @@ pub struct Machine {
     pub memory: u32,
     /// Virtual CPUs.
     pub cpus: u32,
+    /// Whether time in the guest is the number of instructions that it has executed, a nanosecond each:
+    /// then what it measures does not depend on what else the host does. Needs emulation.
+    pub counted: bool,
     /// Whether the guest may reboot; otherwise a reset ends the run.
     pub reboots: bool,
     /// Alarms that do not end the run.
@@ -60,6 +63,7 @@ impl Machine {
             command_line: String::new(),
             memory: 512,
             cpus: 2,
+            counted: false,
             reboots: false,
             tolerated: Vec::new(),
             timeout: Duration::from_secs(180),
@@ -90,7 +94,13 @@ impl Machine {
             "no qemu-system-x86_64 on the PATH (Debian's package qemu-system-x86 has it)",
         )?);
         command.args(["-nodefaults", "-no-user-config", "-display", "none"]);
-        command.args(["-accel", accel.argument(), "-cpu", "max,migratable=no"]);
+        let accel = if self.counted {
+            command.args(["-icount", "shift=0,sleep=off"]);
+            "tcg,thread=single"
+        } else {
+            accel.argument()
+        };
+        command.args(["-accel", accel, "-cpu", "max,migratable=no"]);
         command.args(["-smp", &self.cpus.to_string()]);
         command.args(["-m", &format!("{}M", self.memory)]);
         command.arg("-kernel").arg(&self.kernel);

@@ -123,6 +123,7 @@ fn extractions(dir: &Path, disk: &Path) -> (PathBuf, Vec<Entry>) {
     fs::write(&log, "").unwrap();
     let outcome = Guest::new()
         .rules("svc:*,init:*")
+        .timeout(Duration::from_secs(400))
         .qemu_arg("-blockdev")
         .qemu_arg(&format!(
             "driver=blklogwrites,node-name=logged,log-sector-size={SECTOR},\
