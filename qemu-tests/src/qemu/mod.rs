@@ -77,7 +77,13 @@ impl Machine {
     /// (and keeps a copy in the console log) instead of to the runner.
     fn command(&self, accel: Accelerator, interactive: bool) -> Result<Command> {
         let mut command_line = self.command_line.clone();
-        if let Some(khz) = accel.tsc_khz() {
+        // A counted nanosecond is one tick.
+        let khz = if self.counted {
+            Some(1_000_000)
+        } else {
+            accel.tsc_khz()
+        };
+        if let Some(khz) = khz {
             command_line += &format!(" tsc_early_khz={khz}");
         }
         if command_line.len() > COMMAND_LINE_MAX {
