@@ -95,8 +95,10 @@ fn kernel_messages(line: &str) -> impl Iterator<Item = &str> {
 /// The text of a kernel log line, without time-stamp and caller.
 fn kernel_message(line: &str) -> Option<&str> {
     let (stamp, mut text) = line.strip_prefix('[')?.split_once(']')?;
-    let stamp = stamp.trim_start();
-    if stamp.is_empty() || !stamp.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+    // Both parts: `name[90]` is how the kernel names a process.
+    let (seconds, fraction) = stamp.trim_start().split_once('.')?;
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) {
         return None;
     }
     // CONFIG_PRINTK_CALLER adds `[  T123]` or `[  C0]`.
@@ -144,6 +146,10 @@ mod tests {
             (
                 "bootmark-init: f[    5.215357] Kernel panic - not syncing: Attempted to kill init!",
                 Some(Alarm::Panic),
+            ),
+            (
+                "[    3.225388] traps: sh[90] general protection fault ip:7f76 sp:7ffe error:0",
+                None,
             ),
             ("BUG: printed by a program", None),
             ("[note] BUG: printed by a program", None),
