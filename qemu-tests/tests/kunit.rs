@@ -19,11 +19,15 @@ fn suites() -> BTreeSet<String> {
         if path.to_string_lossy().ends_with("_kunit.c") {
             let text = fs::read_to_string(&path).unwrap();
             let before = names.len();
-            names.extend(text.lines().filter_map(|line| {
-                let value = line.trim().strip_prefix(".name")?.trim_start();
-                let value = value.strip_prefix('=')?.trim_start().strip_prefix('"')?;
-                Some(value.strip_suffix("\",")?.to_owned())
-            }));
+            names.extend(
+                text.split("struct kunit_suite ")
+                    .skip(1)
+                    .filter_map(|rest| {
+                        let (_, value) = rest.split_once(".name")?;
+                        let value = value.trim_start().strip_prefix('=')?.trim_start();
+                        Some(value.strip_prefix('"')?.split_once('"')?.0.to_owned())
+                    }),
+            );
             assert!(names.len() > before, "{} has no suite", path.display());
         }
     }

@@ -352,14 +352,16 @@ fn a_hog_costs_neither_events_of_pinned_programs_nor_memory_when_it_is_gone() {
     let [recorded, lost, overwritten] = of(pid, tid);
     assert!(recorded > 0 && lost == overwritten, "{summary:#}");
 
-    // What is left of them is what the meta stream tells of them, which has a limit.
+    // What is left of them is what the meta stream tells of them, which has a limit: an eighth of its
+    // share for the user, another for losses of root's processes. The processes of the script and the
+    // extractor come to a few pages.
     let number = |key: &str| outcome.printed(key).parse::<u64>().unwrap();
     for at in ["after", "flight"] {
         assert_eq!(number(&format!("{at}_sealed")), 0);
         assert_eq!(number(&format!("{at}_open")), number("before_open"));
         let kept = number("before_free").saturating_sub(number(&format!("{at}_free")));
         assert!(
-            kept <= (1 << 20) / 4 / 8 + 4 * 4096,
+            kept <= 2 * ((1 << 20) / 4 / 8) + 4 * 4096,
             "{kept} octets are kept"
         );
     }
