@@ -168,7 +168,11 @@ fn a_thread_without_a_chunk_counts_its_losses_too() {
 fn refusals_drop_events_and_are_rarely_asked_for() {
     let _guard = pool(Config::default());
     stand_in::seal_thread();
-    // Not ENOMEM: like ENOSPC it is told to the kernel event by event, so that the count is exact.
+    // ENOMEM is told to the kernel event by event, like ENOSPC, so that the count is exact.
+    let calls = stand_in::calls();
+    stand_in::refuse_with(Some(Errno::NOMEM));
+    assert!((0..1000).all(|value| !write(300, value, 10)));
+    assert!(stand_in::calls() - calls >= 1000);
     for errno in [Errno::NOSYS, Errno::PERM, Errno::NODEV, Errno::FAULT] {
         let calls = stand_in::calls();
         stand_in::refuse_with(Some(errno));
