@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use bootbuf::abi::PoolHeader;
 use qemu_tests::guest::Guest;
-use qemu_tests::{programs, reading};
+use qemu_tests::qemu::Alarm;
+use qemu_tests::{image, kernel, paths, process, programs, reading};
 
 /// What the script prints on the console when the dump may be made.
 const READY: &str = "dump me now";
@@ -136,4 +137,83 @@ fn the_trace_is_found_in_a_dump_of_the_memory() {
     assert_eq!(run.status.code(), Some(1));
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(said.contains("holds no trace buffers"), "{said}");
+}
+
+/// Builds the program that loads a kernel for the event of a crash.
+fn capture_loader(dir: &Path) -> PathBuf {
+    let out = dir.join("capture");
+    process::output(
+        Command::new("gcc")
+            .args([
+                "-std=gnu11",
+                "-O2",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-static",
+            ])
+            .arg(paths::workspace().join("qemu-tests/tests/fixtures/capture.c"))
+            .arg("-o")
+            .arg(&out),
+    )
+    .unwrap();
+    out
+}
+
+/// kdump: the machine panics into a second kernel, which reads the first one's memory from
+/// `/proc/vmcore` while nothing but that holds the trace.
+#[test]
+fn the_capture_kernel_extracts_from_proc_vmcore() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = kernel::default_config();
+    let small = kernel::kernel(None, &config).unwrap();
+    let layout = image::initramfs_layout(&programs::build().unwrap()).unwrap();
+    let initramfs = image::initramfs(&layout, small.has("CONFIG_RD_ZSTD").unwrap()).unwrap();
+    let reserved = 256 * kernel::Needs::of(&config).memory;
+    let outcome = Guest::new()
+        .memory(1024)
+        .rules("init:*,svc:*,kernel:*")
+        .append(&format!("bootmark.services=no crashkernel={reserved}M"))
+        .add(small.image, "/boot/bzImage")
+        .add(initramfs, "/boot/initramfs")
+        .add(capture_loader(dir.path()), "/boot/capture")
+        .tolerate(Alarm::Panic)
+        .script(
+            "cd /var/lib/bootmark
+             if [ -e /proc/vmcore ]; then
+                 bootmark extract --vmcore /proc/vmcore --output dumped 2>&1
+                 echo extracted $?
+                 echo wrote $(cat wrote)
+                 exit 0
+             fi
+             /usr/lib/bootmark/services/svc-threads
+             cat /run/bootmark/svc-threads.count >wrote
+             sync
+             line=$(sed 's/crashkernel=[^ ]*//' /proc/cmdline)
+             /boot/capture /boot/bzImage /boot/initramfs \"$line maxcpus=1 reset_devices\" || exit 1
+             echo c >/proc/sysrq-trigger",
+        )
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.printed("extracted"), "0", "{}", outcome.script_log);
+    assert!(
+        outcome.script_log.contains("VMCOREINFO"),
+        "{}",
+        outcome.script_log
+    );
+
+    let trace = outcome.dir.join("fetched/dumped");
+    let events = reading::events(&trace).unwrap();
+    let of_service = |event: &&reading::Event| event.0["comm"] == "svc-threads";
+    let wrote: u64 = outcome.printed("wrote").parse().unwrap();
+    assert_eq!(events.iter().filter(of_service).count() as u64, wrote);
+    for name in ["init:script.begin", "kernel:sched_process_exec"] {
+        assert!(events.iter().any(|event| event.name() == name), "no {name}");
+    }
+    assert_eq!(reading::babeltrace(&trace).unwrap().len(), events.len());
+
+    // The kernel that captured has a trace of its own.
+    let [dumped, own] = [&trace, &outcome.trace()].map(|trace| reading::summary(trace).unwrap());
+    assert_ne!(dumped["boot_id"], own["boot_id"]);
+    assert_eq!(dumped["lost"], 0);
 }
