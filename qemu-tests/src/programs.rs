@@ -146,16 +146,21 @@ fn cargo(target_dir: &Path, profile: &str) -> Command {
     command
 }
 
+/// The compiler of the guest's C programs, without a warning let pass.
+pub fn c_compiler() -> Command {
+    let mut command = Command::new("gcc");
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror"]);
+    command
+}
+
 /// Builds the C service the way a C program would be: against the header and
 /// the static library.
 fn c_service(library: &Path, out: &Path) -> Result<()> {
     let workspace = paths::workspace();
     let scratch = out.with_extension("new");
     process::output(
-        Command::new("gcc")
-            .args([
-                "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread",
-            ])
+        c_compiler()
+            .args(["-std=c11", "-static", "-pthread"])
             .arg("-I")
             .arg(workspace.join("markers/include"))
             .arg(workspace.join("initrd/services/svc-c.c"))

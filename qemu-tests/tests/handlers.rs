@@ -68,16 +68,8 @@ fn build(dir: &Path, source: &str, name: &str, options: &[&str]) -> PathBuf {
     let out = dir.join(name);
     let library = programs::build().unwrap().libbootmark;
     process::output(
-        Command::new("gcc")
-            .args([
-                "-std=c11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-D_GNU_SOURCE",
-                "-I",
-            ])
+        programs::c_compiler()
+            .args(["-std=c11", "-D_GNU_SOURCE", "-I"])
             .arg(paths::workspace().join("markers/include"))
             .args(options)
             .arg(

@@ -143,15 +143,8 @@ fn the_trace_is_found_in_a_dump_of_the_memory() {
 fn capture_loader(dir: &Path) -> PathBuf {
     let out = dir.join("capture");
     process::output(
-        Command::new("gcc")
-            .args([
-                "-std=gnu11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-static",
-            ])
+        programs::c_compiler()
+            .args(["-std=gnu11", "-static"])
             .arg(paths::workspace().join("qemu-tests/tests/fixtures/capture.c"))
             .arg("-o")
             .arg(&out),

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use qemu_tests::guest::Guest;
@@ -21,10 +20,15 @@ fn build(out: &Path) {
         .collect();
     sources.sort();
     process::output(
-        Command::new("gcc")
-            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-static"])
+        programs::c_compiler()
             // A call-back has the arguments that it has to have.
-            .args(["-Wno-unused-parameter", "-pthread", "-I"])
+            .args([
+                "-std=c11",
+                "-static",
+                "-Wno-unused-parameter",
+                "-pthread",
+                "-I",
+            ])
             .arg(paths::workspace().join("markers/include"))
             .args(sources)
             .arg(programs::build().unwrap().libbootmark)

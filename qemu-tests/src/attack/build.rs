@@ -1,7 +1,6 @@
 //! The programs that attack, and the files that mutated ones are made from.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -55,15 +54,8 @@ pub(super) fn programs() -> Result<AttackPrograms> {
 fn compile(source: &str, out: &Path, options: &[&str]) -> Result<()> {
     let kernel = paths::kernel_patch().join("linux");
     process::output(
-        Command::new("gcc")
-            .args([
-                "-std=gnu11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-isystem",
-            ])
+        programs::c_compiler()
+            .args(["-std=gnu11", "-isystem"])
             .arg(kernel.join("include/uapi"))
             .arg("-I")
             .arg(kernel.join("tools/testing/selftests/bootmark"))

@@ -263,6 +263,17 @@ static bool vma_may_stall(const struct vm_area_struct *vma)
 	return !strcmp(type, "fuse") || !strcmp(type, "fuseblk");
 }
 
+/* The module mapped at @vma, when it is known and has markers; NULL else. */
+static struct bootmark_module *vma_module(const struct vm_area_struct *vma)
+{
+	struct bootmark_module *module;
+
+	if (!vma_is_candidate(vma) || vma_may_stall(vma) ||
+	    !bootmark_file_known(vma->vm_file, &module))
+		return NULL;
+	return module;
+}
+
 /* Takes references on unknown files mapped at *@addr and above. */
 static int collect_unknown(struct mm_struct *mm, unsigned long *addr,
 			   struct file **files)
@@ -316,10 +327,9 @@ static int collect_modules(struct bootmark_view *view)
 	if (mmap_read_lock_killable(view->process.mm))
 		return -EINTR;
 	for_each_vma(vmi, vma) {
-		if (!vma_is_candidate(vma) || vma_may_stall(vma) ||
-		    !bootmark_file_known(vma->vm_file, &module) || !module)
-			continue;
-		ret = bootmark_view_want(view, module);
+		module = vma_module(vma);
+		if (module)
+			ret = bootmark_view_want(view, module);
 		if (ret)
 			break;
 	}
@@ -337,8 +347,8 @@ static int write_words(struct bootmark_view *view)
 	if (mmap_read_lock_killable(view->process.mm))
 		return -EINTR;
 	for_each_vma(vmi, vma) {
-		if (vma_is_candidate(vma) && !vma_may_stall(vma) &&
-		    bootmark_file_known(vma->vm_file, &module) && module)
+		module = vma_module(vma);
+		if (module)
 			sync_vma(vma, module, view);
 		if (fatal_signal_pending(current)) {
 			ret = -EINTR;

@@ -554,9 +554,8 @@ void __init bootbuf_kwrite_init(void);
 bool bootbuf_kwrite_begin(struct bootbuf_krec *krec, u32 id, u32 payload);
 void bootbuf_kwrite_end(struct bootbuf_krec *krec);
 u64 bootbuf_kwrite_lost(unsigned int cpu);
-u64 bootbuf_kwrite_lost_all(void);
 u64 bootbuf_kwrite_overwritten(unsigned int cpu);
-u64 bootbuf_kwrite_overwritten_all(void);
+u64 bootbuf_kwrite_sum(u64 (*of)(unsigned int cpu));
 bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost);
 
 #if IS_ENABLED(CONFIG_KUNIT)

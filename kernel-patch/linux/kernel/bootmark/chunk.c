@@ -37,8 +37,6 @@ void bootbuf_chunk_free(struct bootbuf_chunk *chunk)
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	bootbuf_pool_give(chunk);
-	chunk->bt = NULL;
-	chunk->user = NULL;
 	raw_spin_unlock_irq(&bootbuf.lock);
 
 	if (bt)

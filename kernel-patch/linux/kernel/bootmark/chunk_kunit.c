@@ -158,8 +158,6 @@ static void give(struct bootbuf_chunk *chunk)
 	memset(bootbuf_chunk_data(chunk), 0, bootbuf_chunk_size(chunk));
 	raw_spin_lock_irq(&bootbuf.lock);
 	bootbuf_pool_give(chunk);
-	chunk->bt = NULL;
-	chunk->user = NULL;
 	raw_spin_unlock_irq(&bootbuf.lock);
 }
 

@@ -274,33 +274,19 @@ u64 bootbuf_kwrite_overwritten(unsigned int cpu)
 }
 
 /**
- * bootbuf_kwrite_lost_all - events lost by the streams of all CPUs
+ * bootbuf_kwrite_sum - a count of the streams of all CPUs
+ * @of: bootbuf_kwrite_lost() or bootbuf_kwrite_overwritten()
  *
  * Return: how many, since boot.
  */
-u64 bootbuf_kwrite_lost_all(void)
+u64 bootbuf_kwrite_sum(u64 (*of)(unsigned int cpu))
 {
 	unsigned int cpu;
-	u64 lost = 0;
+	u64 sum = 0;
 
 	for_each_possible_cpu(cpu)
-		lost += bootbuf_kwrite_lost(cpu);
-	return lost;
-}
-
-/**
- * bootbuf_kwrite_overwritten_all - how many of them because they were overwritten
- *
- * Return: how many, since boot.
- */
-u64 bootbuf_kwrite_overwritten_all(void)
-{
-	unsigned int cpu;
-	u64 overwritten = 0;
-
-	for_each_possible_cpu(cpu)
-		overwritten += bootbuf_kwrite_overwritten(cpu);
-	return overwritten;
+		sum += of(cpu);
+	return sum;
 }
 
 /**

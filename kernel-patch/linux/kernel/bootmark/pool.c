@@ -200,9 +200,9 @@ void bootbuf_fill_status(struct bootmark_status *status)
 		return;
 	memcpy(status->boot_id, bootbuf.head->boot_id, sizeof(status->boot_id));
 	status->pool_bytes = bootbuf.size;
-	status->events_lost = atomic64_read(&bootbuf.lost) + bootbuf_kwrite_lost_all();
+	status->events_lost = atomic64_read(&bootbuf.lost) + bootbuf_kwrite_sum(bootbuf_kwrite_lost);
 	status->events_overwritten = atomic64_read(&bootbuf.overwritten) +
-				     bootbuf_kwrite_overwritten_all();
+				     bootbuf_kwrite_sum(bootbuf_kwrite_overwritten);
 	status->meta_lost = bootbuf_meta_lost();
 	raw_spin_lock_irqsave(&bootbuf.lock, flags);
 	status->free_bytes = (u64)bootbuf.nr_free << PAGE_SHIFT;
@@ -340,7 +340,7 @@ void bootbuf_pool_clean(struct bootbuf_chunk *chunk)
  * bootbuf_pool_give - give a run of pages back to the pool
  * @chunk: the caller's alone, mapped nowhere, zero
  *
- * The caller holds bootbuf.lock, and drops the references of @chunk later.
+ * The caller holds bootbuf.lock, and drops the reference of @chunk to its thread later.
  */
 void bootbuf_pool_give(struct bootbuf_chunk *chunk)
 {
@@ -351,6 +351,8 @@ void bootbuf_pool_give(struct bootbuf_chunk *chunk)
 	if (chunk->bt) {
 		chunk->bt->owner->pages -= chunk->npages;
 		chunk->user->pages -= chunk->npages;
+		chunk->bt = NULL;
+		chunk->user = NULL;
 	}
 	bootbuf.class_pages[chunk->class] -= chunk->npages;
 	bootbuf.nr_free += chunk->npages;

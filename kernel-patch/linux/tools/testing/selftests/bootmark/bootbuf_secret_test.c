@@ -30,17 +30,23 @@ static size_t others_than(struct bootbuf_ctl *ctl, int value)
 	return n;
 }
 
+static struct bootbuf_ctl *take_chunk(struct bootbuf_ctl *before)
+{
+	struct bootbuf_ctl *ctl = chunk_new(before);
+
+	if (!ctl)
+		_exit(1);
+	return ctl;
+}
+
 static void fill_chunks(void *user)
 {
-	struct bootbuf_ctl *ctl = NULL, *next;
+	struct bootbuf_ctl *ctl = NULL;
 	unsigned int i;
 
 	become((uintptr_t)user);
 	for (i = 0; i < CHUNKS; i++) {
-		next = chunk_new(ctl);
-		if (!next)
-			_exit(1);
-		ctl = next;
+		ctl = take_chunk(ctl);
 		memset(contents(ctl), PATTERN, ctl->size - BOOTBUF_HEADER_SIZE);
 		ctl->lost = 1;
 		memset(ctl->hints, PATTERN, sizeof(ctl->hints));
@@ -49,15 +55,12 @@ static void fill_chunks(void *user)
 
 static void expect_empty_chunks(void *user)
 {
-	struct bootbuf_ctl *ctl = NULL, *next;
+	struct bootbuf_ctl *ctl = NULL;
 	unsigned int i, hint;
 
 	become((uintptr_t)user);
 	for (i = 0; i < CHUNKS; i++) {
-		next = chunk_new(ctl);
-		if (!next)
-			_exit(1);
-		ctl = next;
+		ctl = take_chunk(ctl);
 		if (others_than(ctl, 0) || ctl->lost || ctl->reserved0)
 			_exit(2);
 		for (hint = 0; hint < ARRAY_SIZE(ctl->hints); hint++)
