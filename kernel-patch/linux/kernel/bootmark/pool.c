@@ -200,7 +200,8 @@ void bootbuf_fill_status(struct bootmark_status *status)
 		return;
 	memcpy(status->boot_id, bootbuf.head->boot_id, sizeof(status->boot_id));
 	status->pool_bytes = bootbuf.size;
-	status->events_lost = atomic64_read(&bootbuf.lost) + bootbuf_kwrite_sum(bootbuf_kwrite_lost);
+	status->events_lost = atomic64_read(&bootbuf.lost) +
+			      bootbuf_kwrite_sum(bootbuf_kwrite_lost);
 	status->events_overwritten = atomic64_read(&bootbuf.overwritten) +
 				     bootbuf_kwrite_sum(bootbuf_kwrite_overwritten);
 	status->meta_lost = bootbuf_meta_lost();
