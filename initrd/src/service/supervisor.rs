@@ -343,6 +343,7 @@ impl<'a> Supervisor<'a> {
         let timed_out = run.timed_out;
         self.runs.remove(&pid);
         let service = self.graph.service(index);
+        let limit = service.timeout.filter(|_| timed_out);
         marker!(
             "init", "service_exit",
             name: str = &service.name,
@@ -354,9 +355,12 @@ impl<'a> Supervisor<'a> {
         );
         if ending.is_good() {
             self.graph.set(index, State::Done);
-        } else if timed_out {
-            let why = format!("{ending} at its limit of {:.1} s", run_time.as_secs_f32());
-            self.failed(index, why);
+        } else if let Some(limit) = limit {
+            let ran = run_time.as_secs_f32();
+            self.failed(
+                index,
+                format!("{ending} after {ran:.1} s: its limit is {limit:?}"),
+            );
         } else {
             self.failed(index, ending.to_string());
         }
