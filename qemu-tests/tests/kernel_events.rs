@@ -204,7 +204,7 @@ MODULE_DESCRIPTION(\"nothing\");
 fn build_module(dir: &Path) -> PathBuf {
     fs::write(dir.join("nothing.c"), MODULE).unwrap();
     fs::write(dir.join("Makefile"), "obj-m := nothing.o\n").unwrap();
-    let inputs = kernel::Inputs::read(None, "small").unwrap();
+    let inputs = kernel::Inputs::read(None, &kernel::default_config()).unwrap();
     kernel::in_build_tree(&inputs, |_, build| {
         process::output(kernel::kbuild(build).arg("modules_prepare"))?;
         // There is no list of all symbols, as the kernel's own modules are not built.
