@@ -314,6 +314,7 @@ const AGAIN_AND_AGAIN: &str = r#"
     touch /var/lib/bootmark/armed
     sync
     for cpu in 0 1; do /usr/lib/bootmark/services/svc-witness 0x800${cpu}000 $cpu & done
+    while [ $(counter 0x8000000) -eq 0 -o $(counter 0x8001000) -eq 0 ]; do sleep 0.05; done
     echo extracting-$number > /dev/kmsg
     while said=$(bootmark extract --output $mine 2>&1); do :; done
     echo "$said"
