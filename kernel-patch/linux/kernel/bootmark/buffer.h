@@ -27,6 +27,7 @@
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/preempt.h>
 #include <linux/spinlock.h>
 #include <linux/uidgid.h>
 #include <linux/wait.h>
@@ -383,6 +384,15 @@ struct bootbuf_state_of_pool {
 };
 
 extern struct bootbuf_state_of_pool bootbuf;
+
+/* Takes bootbuf.lock in any context.  False: an NMI that found it taken. */
+static inline bool bootbuf_lock_any(unsigned long *flags)
+{
+	if (in_nmi())
+		return raw_spin_trylock_irqsave(&bootbuf.lock, *flags);
+	raw_spin_lock_irqsave(&bootbuf.lock, *flags);
+	return true;
+}
 
 static inline u32 bootbuf_chunk_index(const struct bootbuf_chunk *chunk)
 {

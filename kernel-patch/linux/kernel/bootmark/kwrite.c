@@ -63,15 +63,6 @@ static u64 bootbuf_cpu_lost(const struct bootbuf_cpu *cpu)
 	return READ_ONCE(cpu->lost) + READ_ONCE(cpu->overwritten);
 }
 
-/* False: an NMI that found the lock taken. */
-static inline bool bootbuf_kwrite_lock(unsigned long *flags)
-{
-	if (in_nmi())
-		return raw_spin_trylock_irqsave(&bootbuf.lock, *flags);
-	raw_spin_lock_irqsave(&bootbuf.lock, *flags);
-	return true;
-}
-
 /* Gives the oldest chunk of any CPU back to the pool.  False: there is none. */
 static bool bootbuf_kwrite_overwrite(void)
 {
@@ -124,7 +115,7 @@ static bool bootbuf_kwrite_exchange(struct bootbuf_cpu *cpu, struct bootbuf_chun
 	unsigned long flags;
 	bool ok = true;
 
-	if (!bootbuf_kwrite_lock(&flags))
+	if (!bootbuf_lock_any(&flags))
 		return false;
 	/* An interrupt may have been faster. */
 	if (cpu->cur != full)
@@ -157,7 +148,7 @@ static void bootbuf_kwrite_seal(struct bootbuf_cpu *cpu)
 	unsigned long flags;
 
 	/* An NMI leaves them to the next writer. */
-	if (!bootbuf_kwrite_lock(&flags))
+	if (!bootbuf_lock_any(&flags))
 		return;
 	list_for_each_entry_safe(chunk, tmp, &cpu->retired, idle) {
 		list_del(&chunk->idle);
@@ -294,7 +285,10 @@ u64 bootbuf_kwrite_sum(u64 (*of)(unsigned int cpu))
  * @cpu: which
  * @lost: the record
  *
- * Return: false when there is nothing new that no packet says.
+ * Any context.
+ *
+ * Return: false when there is nothing new that no packet says, or an NMI found the
+ * lock taken.
  */
 bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost)
 {
@@ -302,7 +296,8 @@ bool bootbuf_kwrite_unsaid(unsigned int cpu, struct bootbuf_meta_lost *lost)
 	unsigned long flags;
 	bool unsaid;
 
-	raw_spin_lock_irqsave(&bootbuf.lock, flags);
+	if (!bootbuf_lock_any(&flags))
+		return false;
 	*lost = (struct bootbuf_meta_lost) {
 		.stream_instance = c->instance,
 		.lost = bootbuf_cpu_lost(c),

@@ -230,18 +230,21 @@ void bootbuf_books_tell(bool last)
 void bootbuf_books_tell_panic(void)
 {
 	struct bootbuf_meta_lost lost;
+	unsigned long flags;
 	unsigned int cpu;
-	int err = 0;
+	bool due = true;
 
-	raw_spin_lock(&bootbuf.lock);
-	while (!err && !list_empty(&bootbuf.unsaid)) {
-		lost = bootbuf_books_record(list_first_entry(&bootbuf.unsaid,
-							     struct bootbuf_books, node));
-		raw_spin_unlock(&bootbuf.lock);
-		err = bootbuf_meta_put(BOOTBUF_META_LOST, &lost, sizeof(lost), NULL, 0);
-		raw_spin_lock(&bootbuf.lock);
+	/* Perhaps in an NMI. */
+	while (due && bootbuf_lock_any(&flags)) {
+		due = !list_empty(&bootbuf.unsaid);
+		if (due)
+			lost = bootbuf_books_record(list_first_entry(&bootbuf.unsaid,
+								     struct bootbuf_books,
+								     node));
+		raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
+		if (due)
+			due = !bootbuf_meta_put(BOOTBUF_META_LOST, &lost, sizeof(lost), NULL, 0);
 	}
-	raw_spin_unlock(&bootbuf.lock);
 	for_each_possible_cpu(cpu) {
 		if (bootbuf_kwrite_unsaid(cpu, &lost))
 			bootbuf_meta_put(BOOTBUF_META_LOST, &lost, sizeof(lost), NULL, 0);

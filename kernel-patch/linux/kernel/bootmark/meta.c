@@ -163,10 +163,13 @@ static u64 bootbuf_meta_nr_lost;
 static int bootbuf_meta_extend(void)
 {
 	struct bootbuf_chunk *chunk;
+	unsigned long flags;
 
 	lockdep_assert_held(&bootbuf_meta_lock);
 
-	raw_spin_lock(&bootbuf.lock);
+	/* The kernel may panic in an NMI. */
+	if (!bootbuf_lock_any(&flags))
+		return -EBUSY;
 	chunk = bootbuf_pool_take(BOOTBUF_CLASS_META, NULL, bootbuf_kernel_pages());
 	/* A pool in pieces may still have a page. */
 	if (IS_ERR(chunk) && bootbuf_kernel_pages() > 1)
@@ -179,7 +182,7 @@ static int bootbuf_meta_extend(void)
 		list_add_tail(&chunk->node, &bootbuf_meta_chunks);
 		bootbuf_meta_cur = chunk;
 	}
-	raw_spin_unlock(&bootbuf.lock);
+	raw_spin_unlock_irqrestore(&bootbuf.lock, flags);
 	return PTR_ERR_OR_ZERO(chunk);
 }
 
