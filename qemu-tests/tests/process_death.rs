@@ -110,6 +110,8 @@ fn a_thousand_dead_processes_leave_what_they_committed_once() {
              echo 0 >/proc/sys/debug/exception-trace
              echo 0 >/proc/sys/vm/oom_dump_tasks
              {SERVICES}/svc-mortal kill {LIVES} 1 /var/lib/bootmark/mortal.log || exit 1
+             # All of it, however long that takes.
+             bootmark extract --timeout 1000 --output /var/lib/bootmark/trace || exit 1
              bootmark status --json"
         ))
         .boot()
