@@ -344,8 +344,6 @@ fn a_reset_may_come_while_it_is_extracted() {
     });
     let outcome = Guest::new()
         .rules("svc:witness")
-        // Room for what is written while a busy host keeps the extractor waiting.
-        .pool("64M")
         .append("memmap=8K$0x8000000 bootmark.services=no")
         .reboots()
         .qemu_arg("-monitor")
