@@ -202,6 +202,9 @@ struct bootbuf_writer {
 	unsigned int		grants;
 };
 
+/* Handlers within handlers that may all be about to read the clock, and more. */
+#define BOOTBUF_LAST_READINGS	16
+
 /**
  * struct bootbuf_task - a thread that writes; task_struct.bootbuf
  * @kref: by the task and its chunks
@@ -210,8 +213,9 @@ struct bootbuf_writer {
  * @win: window of its mm, NULL before the first chunk and once the thread left
  *	that mm; written under bootbuf_mm.lock and bootbuf.lock
  * @writers: its streams
- * @revoked: another thread has taken its chunks back, and it has made no system call
- *	since that a filter saw
+ * @readings: of the clock that no filter is to see: BOOTBUF_LAST_READINGS at first.
+ *	Not given when the filter comes, which would be after the filter's effect or
+ *	before the thread's last grant; only current uses them
  * @rcu: for bootbuf_revoke(), which may come from another thread
  */
 struct bootbuf_task {
@@ -220,7 +224,7 @@ struct bootbuf_task {
 	struct bootbuf_user	*user;
 	struct bootbuf_mm	*win;
 	struct bootbuf_writer	writers[BOOTBUF_KINDS];
-	bool			revoked;
+	unsigned int		readings;
 	struct rcu_head		rcu;
 };
 

@@ -519,6 +519,8 @@ void bootbuf_exec(void)
 	/* The new program starts small again. */
 	for (i = 0; i < BOOTBUF_KINDS; i++)
 		bt->writers[i].grants = 0;
+	/* Nothing of the old program is about to read the clock. */
+	bt->readings = bootbuf_blind() ? 0 : BOOTBUF_LAST_READINGS;
 }
 
 /**

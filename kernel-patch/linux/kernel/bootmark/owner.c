@@ -137,6 +137,7 @@ struct bootbuf_task *bootbuf_task_create(void)
 	if (!bt)
 		return NULL;
 	kref_init(&bt->kref);
+	bt->readings = BOOTBUF_LAST_READINGS;
 	for (i = 0; i < BOOTBUF_KINDS; i++) {
 		INIT_LIST_HEAD(&bt->writers[i].slots);
 		INIT_LIST_HEAD(&bt->writers[i].idle);

@@ -23,21 +23,22 @@
 #include "marker.h"
 
 /*
- * Another thread has put a filter on the current one, which may have been about to
- * read the clock: then that is what it does first.
+ * A thread may be between its look at the chunk and the reading of the clock when
+ * a filter comes, by another thread or by a handler that has interrupted it.  Then
+ * that reading, and one of every handler under way, come after the filter.
  */
 static bool bootbuf_last_reading(int nr)
 {
 	struct bootbuf_task *bt = current->bootbuf;
 	unsigned long args[6];
 
-	if (!bt || !READ_ONCE(bt->revoked))
-		return false;
-	WRITE_ONCE(bt->revoked, false);
-	if (nr != __NR_clock_gettime || in_compat_syscall())
+	if (nr != __NR_clock_gettime || in_compat_syscall() || !bt || !bt->readings)
 		return false;
 	syscall_get_arguments(current, current_pt_regs(), args);
-	return args[0] == CLOCK_BOOTTIME;
+	if (args[0] != CLOCK_BOOTTIME)
+		return false;
+	bt->readings--;
+	return true;
 }
 
 /**
@@ -95,8 +96,6 @@ void bootbuf_revoke(struct task_struct *task)
 	bt = READ_ONCE(task->bootbuf);
 	if (!bt)
 		goto unlock;
-	if (task != current)
-		WRITE_ONCE(bt->revoked, true);
 	raw_spin_lock_irqsave(&bootbuf.lock, flags);
 	for (kind = 0; kind < BOOTBUF_KINDS; kind++) {
 		struct bootbuf_chunk *chunk = READ_ONCE(bt->writers[kind].cur);
