@@ -122,6 +122,7 @@ fn bad_service_files_and_fatal_services_are_the_outcome() {
             "zz-stubborn",
             "exec = /bin/sh -c \"trap '' TERM; sleep 60\"\ntimeout = 200ms\n",
         ),
+        ("zz-long", "exec = /bin/sh -c \"sleep 8; exit 3\"\n"),
     ];
     let mut guest = guest().append("bootmark.extract=no");
     for (name, text) in services {
@@ -143,6 +144,9 @@ fn bad_service_files_and_fatal_services_are_the_outcome() {
     ]);
     // SIGTERM, which it ignores, comes 2 s before SIGKILL.
     assert!(ran_to_its_limit(&outcome, "zz-stubborn", "200ms") >= 2.2);
+    // No later than that by much: both run by the guest's clock.
+    let failed = |service: &str| outcome.console.find(&format!("service {service} failed"));
+    assert!(failed("zz-stubborn") < failed("zz-long"));
 }
 
 #[test]
