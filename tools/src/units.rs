@@ -1,6 +1,11 @@
-//! Numbers as people read them.
+//! Numbers as people read them, and their sums.
 
 use std::fmt::{self, Display, Formatter};
+
+/// The sum of counts that files give, which may be any: it stops at the largest number.
+pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
+}
 
 /// A duration in nanoseconds: four digits that count and a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

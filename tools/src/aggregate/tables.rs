@@ -8,6 +8,7 @@ use expr::ActionKind;
 
 use super::layout::Layout;
 use crate::trace::clock::Clock;
+use crate::units::total;
 
 /// The aggregations of a trace.
 #[derive(Debug, Default)]
@@ -108,7 +109,7 @@ impl Table<'_> {
 
     /// Events of all rows.
     pub fn count(&self) -> u64 {
-        self.rows.values().map(|row| row.count).sum()
+        total(self.rows.values().map(|row| row.count))
     }
 }
 

@@ -29,7 +29,7 @@ pub struct LeftOut {
 impl LeftOut {
     /// Those that are gone for good, and so count as discarded.
     pub fn lost(&self) -> u64 {
-        self.torn + self.invalid
+        self.torn.saturating_add(self.invalid)
     }
 
     /// Whether nothing was left out.
@@ -39,9 +39,9 @@ impl LeftOut {
 
     /// Adds another packet's.
     pub fn add(&mut self, other: &Self) {
-        self.torn += other.torn;
-        self.unfinished += other.unfinished;
-        self.invalid += other.invalid;
+        self.torn = self.torn.saturating_add(other.torn);
+        self.unfinished = self.unfinished.saturating_add(other.unfinished);
+        self.invalid = self.invalid.saturating_add(other.invalid);
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::LeftOut;
 use crate::trace::tsdl::Machine;
+use crate::units::total;
 
 /// What the extractor notes beside the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ impl Notes {
     /// Records of a stream that were left out and are gone for good.
     pub fn lost_of(&self, stream: u64) -> u64 {
         let packets = self.left_out.get(&stream);
-        packets.map_or(0, |packets| packets.values().map(LeftOut::lost).sum())
+        packets.map_or(0, |packets| total(packets.values().map(LeftOut::lost)))
     }
 }
 

@@ -25,6 +25,7 @@ use super::notes::{Notes, StoreError, Totals};
 use crate::trace::layout;
 use crate::trace::meta::Meta;
 use crate::trace::tsdl::{self, Machine};
+use crate::units::total;
 
 type Result<T> = std::result::Result<T, StoreError>;
 
@@ -130,7 +131,7 @@ impl Store {
         }
         store.notes.version = 1;
         store.notes.machine = machine;
-        store.notes.extractions += 1;
+        store.notes.extractions = store.notes.extractions.saturating_add(1);
         Ok(store)
     }
 
@@ -262,7 +263,8 @@ impl Store {
         } else {
             left_out.insert(checked.header.seq, checked.left_out);
         }
-        checked.header.discarded += left_out.values().map(LeftOut::lost).sum::<u64>();
+        let lost = total(left_out.values().map(LeftOut::lost));
+        checked.header.discarded = checked.header.discarded.saturating_add(lost);
         if left_out.is_empty() {
             self.notes.left_out.remove(&instance);
         }
@@ -351,11 +353,12 @@ impl Store {
                 .last()
                 .expect("streams without packets are dropped");
             totals.streams += 1;
-            totals.events += stream.packets.iter().map(|place| place.events).sum::<u64>();
+            totals.events += total(stream.packets.iter().map(|place| place.events));
             let left_out = self.notes.lost_of(*instance);
-            totals.lost += self
+            let lost = self
                 .meta
                 .lost_of(*instance, last.header.discarded, left_out);
+            totals.lost = totals.lost.saturating_add(lost);
             totals.bytes += stream.len();
             let path = self.temp.join(layout::stream_file(&last.header));
             match &stream.old {
@@ -367,10 +370,10 @@ impl Store {
             }
         }
         let without_packets = self.meta.lost.iter();
-        totals.lost += without_packets
+        let without_packets = without_packets
             .filter(|(instance, _)| !self.streams.contains_key(instance))
-            .map(|(_, said)| said.lost)
-            .sum::<u64>();
+            .map(|(_, said)| said.lost);
+        totals.lost = total(without_packets.chain([totals.lost]));
         // An earlier boot may have had another kernel than the one that runs here.
         if let Some(release) = &self.meta.release {
             self.notes.machine.release.clone_from(release);

@@ -18,6 +18,7 @@ use crate::trace::meta::Meta;
 use crate::trace::open::{OpenSpans, Place};
 use crate::trace::reader::{Event, Trace};
 use crate::trace::tsdl;
+use crate::units::total;
 use crate::view::{span_begin, text};
 
 const INITCALL: &str = "kernel:initcall";
@@ -85,13 +86,9 @@ pub fn collect(trace: &Trace, top: usize) -> Summary {
         books.add(file, &last, 0);
     }
     summary.streams = books.finish();
-    summary.events = summary.streams.iter().map(|stream| stream.events).sum();
-    summary.lost = summary.streams.iter().map(|stream| stream.lost).sum();
-    summary.overwritten = summary
-        .streams
-        .iter()
-        .map(|stream| stream.overwritten)
-        .sum();
+    summary.events = total(summary.streams.iter().map(|stream| stream.events));
+    summary.lost = total(summary.streams.iter().map(|stream| stream.lost));
+    summary.overwritten = total(summary.streams.iter().map(|stream| stream.overwritten));
     summary.meta_lost = trace.meta.left_out;
     summary.damage = trace
         .damage

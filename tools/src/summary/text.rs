@@ -8,7 +8,7 @@ use super::processes::Process;
 use super::spans::{Span, Stage};
 use super::{Stream, Summary};
 use crate::styles::Styles;
-use crate::units::{Duration, Seconds};
+use crate::units::{Duration, Seconds, total};
 use crate::view::text::Printable;
 
 /// Stages of one parent that are shown at most, and how deep.
@@ -340,7 +340,7 @@ fn losses(out: &mut impl Write, summary: &Summary, top: usize, styles: &Styles) 
         return Ok(());
     }
     writeln!(out, "\n{name}Lost{name:#}")?;
-    let others = left_out.lost() + summary.overwritten;
+    let others = left_out.lost().saturating_add(summary.overwritten);
     for (count, what) in [
         (
             summary.lost.saturating_sub(others),
@@ -375,13 +375,13 @@ fn losses(out: &mut impl Write, summary: &Summary, top: usize, styles: &Styles) 
     losers.sort_by_key(|stream| std::cmp::Reverse(stream.lost));
     let limit = top.saturating_mul(4);
     for stream in losers.iter().take(limit) {
-        let all = stream.events + stream.lost;
+        let all = stream.events.saturating_add(stream.lost);
         writeln!(out, "  {:>8}  of {all} events {}", stream.lost, of(stream))?;
     }
     match losers.get(limit..) {
         None | Some([]) => Ok(()),
         Some(more) => {
-            let lost: u64 = more.iter().map(|stream| stream.lost).sum();
+            let lost = total(more.iter().map(|stream| stream.lost));
             writeln!(out, "  {lost:>8}  in {} more streams", more.len())
         }
     }
