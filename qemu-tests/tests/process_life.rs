@@ -130,7 +130,7 @@ fn all_well(outcome: &Outcome) -> usize {
 #[test]
 fn processes_fare_as_they_do_when_nobody_looks() {
     let outcome = run("", "");
-    assert_eq!(all_well(&outcome), 47, "{}", outcome.script_log);
+    assert_eq!(all_well(&outcome), 48, "{}", outcome.script_log);
 }
 
 /// The trace clock is one that programs have to ask the kernel for, which a filter may kill for.

@@ -13,6 +13,7 @@
 #include <linux/cred.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/seccomp.h>
 #include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
@@ -519,8 +520,8 @@ void bootbuf_exec(void)
 	/* The new program starts small again. */
 	for (i = 0; i < BOOTBUF_KINDS; i++)
 		bt->writers[i].grants = 0;
-	/* Nothing of the old program is about to read the clock. */
-	bt->readings = bootbuf_blind() ? 0 : BOOTBUF_LAST_READINGS;
+	/* Nothing of the old program is about to read the clock; filters stay in force. */
+	bt->readings = seccomp_mode(&current->seccomp) ? 0 : BOOTBUF_LAST_READINGS;
 }
 
 /**
