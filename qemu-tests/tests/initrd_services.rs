@@ -5,9 +5,33 @@ use qemu_tests::outcome::Outcome;
 use qemu_tests::qemu::Ending;
 use qemu_tests::reading;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// For `/bin/sh`: a file system at the folder `$1` that is frozen, so that who writes to it waits in the kernel
+/// and does not end of any signal. It lies in memory: its image must not keep the root file system busy.
+const FREEZE: &str = "set -e\n\
+    mkdir $1\n\
+    truncate -s 4M $1.image\n\
+    mke2fs -F $1.image >/dev/null\n\
+    mount -t ext4 -o loop $1.image $1\n\
+    fsfreeze --freeze $1\n";
+
+/// What the console and the outcome say of such a process.
+const STUCK: &str = "does not end, not even of SIGKILL; given up after ";
 
 fn guest() -> Guest {
     Guest::new().append("loglevel=4")
+}
+
+/// Service files, and the guest that has them; the folder is needed until it ran.
+fn with_services(mut guest: Guest, services: &[(&str, &str)]) -> (tempfile::TempDir, Guest) {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in services {
+        let path = dir.path().join(format!("{name}.conf"));
+        fs::write(&path, text).unwrap();
+        guest = guest.add(&path, &format!("/etc/bootmark/services/{name}.conf"));
+    }
+    (dir, guest)
 }
 
 #[test]
@@ -112,7 +136,6 @@ fn ran_to_its_limit(outcome: &Outcome, service: &str, limit: &str) -> f64 {
 
 #[test]
 fn bad_service_files_and_fatal_services_are_the_outcome() {
-    let dir = tempfile::tempdir().unwrap();
     let services = [
         ("zz-odd", "exec = relative\n"),
         ("zz-vital", "exec = /bin/false\non-failure = fatal\n"),
@@ -124,12 +147,7 @@ fn bad_service_files_and_fatal_services_are_the_outcome() {
         ),
         ("zz-long", "exec = /bin/sh -c \"sleep 8; exit 3\"\n"),
     ];
-    let mut guest = guest().append("bootmark.extract=no");
-    for (name, text) in services {
-        let path = dir.path().join(format!("{name}.conf"));
-        fs::write(&path, text).unwrap();
-        guest = guest.add(&path, &format!("/etc/bootmark/services/{name}.conf"));
-    }
+    let (_dir, guest) = with_services(guest().append("bootmark.extract=no"), &services);
     let outcome = guest.run().unwrap();
     assert_eq!(outcome.ending, Ending::PowerOff);
     let reason = outcome.reported().unwrap().unwrap_err();
@@ -147,6 +165,96 @@ fn bad_service_files_and_fatal_services_are_the_outcome() {
     // No later than that by much: both run by the guest's clock.
     let failed = |service: &str| outcome.console.find(&format!("service {service} failed"));
     assert!(failed("zz-stubborn") < failed("zz-long"));
+}
+
+#[test]
+fn a_service_that_does_not_end_of_sigkill_is_given_up() {
+    let stuck = |name: &str| {
+        format!(
+            "exec = /bin/sh -c \"echo $$ > /run/{name}.pid; echo > /run/{name}/file\"\n\
+             requires = zz-freeze\n\
+             timeout = 3s\n"
+        )
+    };
+    let services = [
+        (
+            "zz-freeze",
+            "exec = /bin/sh -c \"for name in forever thawed; do sh /etc/freeze.sh /run/$name; done\"\n",
+        ),
+        ("zz-forever", &stuck("forever")),
+        ("zz-thawed", &stuck("thawed")),
+        ("zz-needs", "exec = /bin/true\nrequires = zz-forever\n"),
+    ];
+    let (dir, guest) = with_services(guest().rules("init:*"), &services);
+    let freeze = dir.path().join("freeze.sh");
+    fs::write(&freeze, FREEZE).unwrap();
+    // One is still there when the machine stops, the other comes to its end after all.
+    let outcome = guest
+        .add(&freeze, "/etc/freeze.sh")
+        .script(
+            "forever=$(cat /run/forever.pid) thawed=$(cat /run/thawed.pid)\n\
+             state() { awk '/^State/ { print $2 }' /proc/$1/status; }\n\
+             echo forever $forever\n\
+             echo thawed $thawed\n\
+             echo states $(state $forever) $(state $thawed)\n\
+             fsfreeze --unfreeze /run/thawed\n\
+             while [ -e /proc/$thawed ]; do sleep 0.1; done\n",
+        )
+        .boot()
+        .unwrap();
+    assert_eq!(outcome.script_status, Some(0));
+    assert_eq!(outcome.printed("states"), "D D");
+    outcome.shows(&["service zz-needs is skipped: zz-forever failed"]);
+    let events = reading::events(&outcome.trace()).unwrap();
+    for name in ["forever", "thawed"] {
+        outcome.shows(&[&format!("service zz-{name} failed: {STUCK}")]);
+        let pid = outcome.printed(name).parse().unwrap();
+        let of_it = |event: &&reading::Event| event.number("pid") == Some(pid);
+        // SIGTERM, SIGKILL, no more; and an orphan's end if there is one, of the signal that came first.
+        let mut expected = vec![
+            ("init:service_kill", Some(15)),
+            ("init:service_kill", Some(9)),
+            ("init:given_up", None),
+        ];
+        if name == "thawed" {
+            expected.push(("init:reaped", Some(15)));
+        }
+        let seen: Vec<_> = events
+            .iter()
+            .filter(of_it)
+            .filter(|event| !event.name().starts_with("init:service."))
+            .map(|event| (event.name(), event.number("signal")))
+            .collect();
+        assert_eq!(seen, expected, "{name}");
+        let given_up = events
+            .iter()
+            .filter(of_it)
+            .find(|event| event.name() == "init:given_up")
+            .unwrap();
+        assert!(given_up.number("run_time").unwrap() >= 15_000_000_000);
+    }
+}
+
+#[test]
+fn an_extractor_that_does_not_end_of_sigkill_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let extractor = dir.path().join("bootmark");
+    let text = format!("#!/bin/sh\nset -- /run/stuck\n{FREEZE}echo > $1/file\n");
+    fs::write(&extractor, text).unwrap();
+    fs::set_permissions(&extractor, fs::Permissions::from_mode(0o755)).unwrap();
+    // It has ten minutes, which pass at once where the machine has nothing to do.
+    let outcome = guest()
+        .append("bootmark.services=no sysctl.kernel.hung_task_timeout_secs=0")
+        .add(&extractor, "/usr/bin/bootmark")
+        .counted()
+        .run()
+        .unwrap();
+    assert_eq!(outcome.ending, Ending::PowerOff);
+    let reason = outcome.reported().unwrap().unwrap_err();
+    assert!(
+        reason.starts_with(&format!("extraction: {STUCK}")),
+        "{reason}"
+    );
 }
 
 #[test]

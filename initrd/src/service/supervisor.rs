@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Between the signal at the time limit and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// Between SIGKILL and giving up. A loaded machine may take a while to end a process; one that is stuck in the
+/// kernel (a dead disk, a frozen file system) never ends.
+const LAST_GRACE: Duration = Duration::from_secs(10);
 
 /// The signals that end processes in practice.
 const NAMES: [(i32, &str); 15] = [
@@ -92,8 +95,8 @@ struct Run {
     service: Option<usize>,
     started: Instant,
     deadline: Option<Instant>,
-    /// What the next deadline sends.
-    signal: i32,
+    /// What the next deadline sends; none: it is given up then.
+    signal: Option<Signal>,
     /// It was ended by us.
     timed_out: bool,
 }
@@ -103,7 +106,7 @@ struct Run {
 pub struct Supervisor<'a> {
     graph: Graph,
     runs: HashMap<Pid, Run>,
-    tasks_ended: HashMap<Pid, Ending>,
+    tasks_ended: HashMap<Pid, Result<Ending, String>>,
     signals: &'a Signals,
     console: &'a Console,
     stop: Option<Stop>,
@@ -180,7 +183,7 @@ impl<'a> Supervisor<'a> {
                 service: None,
                 started,
                 deadline: limit.map(|limit| started + limit),
-                signal: libc::SIGTERM,
+                signal: Some(Signal::TERM),
                 timed_out: false,
             },
         );
@@ -193,14 +196,8 @@ impl<'a> Supervisor<'a> {
     pub fn wait_task(&mut self, pid: Pid) -> Result<Ending, String> {
         let stop_before = self.stop;
         loop {
-            if let Some(ending) = self.tasks_ended.remove(&pid) {
-                return match self.runs.remove(&pid) {
-                    Some(run) if run.timed_out => Err(format!(
-                        "did not end in time, was ended after {} s ({ending})",
-                        run.started.elapsed().as_secs()
-                    )),
-                    _ => Ok(ending),
-                };
+            if let Some(result) = self.tasks_ended.remove(&pid) {
+                return result;
             }
             if self.stop != stop_before {
                 self.runs.remove(&pid);
@@ -286,7 +283,7 @@ impl<'a> Supervisor<'a> {
                 service: Some(index),
                 started,
                 deadline: service.timeout.map(|limit| started + limit),
-                signal: service.kill_signal,
+                signal: Some(service.kill_signal),
                 timed_out: false,
             },
         );
@@ -325,7 +322,7 @@ impl<'a> Supervisor<'a> {
 
     fn ended(&mut self, pid: Pid, ending: Ending) {
         let number = pid.as_raw_nonzero().get();
-        let Some(run) = self.runs.get(&pid) else {
+        let Some(run) = self.runs.remove(&pid) else {
             marker!(
                 "init", "reaped",
                 level = debug,
@@ -335,13 +332,20 @@ impl<'a> Supervisor<'a> {
             );
             return;
         };
-        let Some(index) = run.service else {
-            self.tasks_ended.insert(pid, ending);
-            return;
-        };
         let run_time = run.started.elapsed();
         let timed_out = run.timed_out;
-        self.runs.remove(&pid);
+        let Some(index) = run.service else {
+            let result = if timed_out {
+                Err(format!(
+                    "did not end in time, was ended after {} s ({ending})",
+                    run_time.as_secs()
+                ))
+            } else {
+                Ok(ending)
+            };
+            self.tasks_ended.insert(pid, result);
+            return;
+        };
         let service = self.graph.service(index);
         let limit = service.timeout.filter(|_| timed_out);
         marker!(
@@ -368,23 +372,58 @@ impl<'a> Supervisor<'a> {
 
     fn enforce_limits(&mut self) {
         let now = Instant::now();
+        let mut stuck = Vec::new();
         for (pid, run) in &mut self.runs {
             if run.deadline.is_none_or(|at| at > now) {
                 continue;
             }
+            let Some(signal) = run.signal else {
+                stuck.push(*pid);
+                continue;
+            };
             run.timed_out = true;
-            if let Some(signal) = Signal::from_named_raw(run.signal) {
-                marker!(
-                    "init", "service_kill",
-                    pid: i32 = pid.as_raw_nonzero().get(),
-                    signal: i32 = run.signal,
-                );
-                // Each has a session of its own, so its children are meant as well.
-                let _ = kill_process_group(*pid, signal);
+            marker!(
+                "init", "service_kill",
+                pid: i32 = pid.as_raw_nonzero().get(),
+                signal: i32 = signal.as_raw(),
+            );
+            // Each has a session of its own, so its children are meant as well.
+            let _ = kill_process_group(*pid, signal);
+            // Nothing is stronger than SIGKILL.
+            let (next, grace) = if signal == Signal::KILL {
+                (None, LAST_GRACE)
+            } else {
+                (Some(Signal::KILL), GRACE)
+            };
+            run.signal = next;
+            run.deadline = Some(now + grace);
+        }
+        for pid in stuck {
+            self.give_up(pid);
+        }
+    }
+
+    /// Waits no longer for a run; should its process end after all, that is nobody's.
+    fn give_up(&mut self, pid: Pid) {
+        let Some(run) = self.runs.remove(&pid) else {
+            return;
+        };
+        let run_time = run.started.elapsed();
+        marker!(
+            "init", "given_up",
+            level = error,
+            pid: i32 = pid.as_raw_nonzero().get(),
+            run_time: u64 [ns] = u64::try_from(run_time.as_nanos()).unwrap_or(u64::MAX),
+        );
+        let why = format!(
+            "does not end, not even of SIGKILL; given up after {:.1} s",
+            run_time.as_secs_f32()
+        );
+        match run.service {
+            Some(index) => self.failed(index, why),
+            None => {
+                self.tasks_ended.insert(pid, Err(why));
             }
-            // Nothing is stronger than SIGKILL, so there is nothing to wait for after it.
-            run.deadline = (run.signal != libc::SIGKILL).then(|| now + GRACE);
-            run.signal = libc::SIGKILL;
         }
     }
 }

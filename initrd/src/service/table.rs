@@ -1,5 +1,6 @@
 //! Service files: `key = value` lines, one file a service.
 
+use rustix::process::Signal;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub struct Service {
     /// How long a oneshot service may take, and whether there is a limit.
     pub timeout: Option<Duration>,
     /// The signal at the limit; SIGKILL follows if that does not help.
-    pub kill_signal: i32,
+    pub kill_signal: Signal,
     /// Where its output goes.
     pub output: Output,
     /// What a failure means.
@@ -132,7 +133,7 @@ pub fn parse(name: &str, text: &str) -> Result<Service, TableError> {
         requires: Vec::new(),
         kind: Kind::Oneshot,
         timeout: Some(DEFAULT_TIMEOUT),
-        kill_signal: libc::SIGTERM,
+        kill_signal: Signal::TERM,
         output: Output::Console,
         on_failure: OnFailure::Report,
     };
@@ -190,10 +191,10 @@ fn set(service: &mut Service, key: &str, value: &str) -> Result<(), String> {
             None => return takes("a time such as 5s or 300ms, or none"),
         },
         "kill-signal" => match value {
-            "TERM" => service.kill_signal = libc::SIGTERM,
-            "INT" => service.kill_signal = libc::SIGINT,
-            "ABRT" => service.kill_signal = libc::SIGABRT,
-            "KILL" => service.kill_signal = libc::SIGKILL,
+            "TERM" => service.kill_signal = Signal::TERM,
+            "INT" => service.kill_signal = Signal::INT,
+            "ABRT" => service.kill_signal = Signal::ABORT,
+            "KILL" => service.kill_signal = Signal::KILL,
             _ => return takes("TERM, INT, ABRT or KILL"),
         },
         "output" => match value {
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!((s.after.len(), s.requires.len()), (2, 1));
         assert_eq!(s.kind, Kind::Simple);
         assert_eq!(s.timeout, Some(Duration::from_millis(300)));
-        assert_eq!(s.kill_signal, libc::SIGKILL);
+        assert_eq!(s.kill_signal, Signal::KILL);
         assert_eq!(s.output, Output::File("/run/log".into()));
         assert_eq!(s.on_failure, OnFailure::Fatal);
     }
