@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bootbuf::abi::{SEAL_EXIT, SEAL_FULL, SEAL_OPEN};
+use bootbuf::abi::{PacketHeader, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, STREAM_META};
 use common::*;
 
 /// All files of a directory but the notes, which count extractions.
@@ -228,6 +228,147 @@ fn other_directories_are_refused_and_left_alone() {
         names(temp.path()),
         ["home", "home.packets", "trace", "trace.packets"]
     );
+}
+
+/// A snapshot with three events, an invalid record and an unfinished one.
+fn snapshot(seq: u64) -> Maker {
+    let begin = 1_000_000 + seq * 10_000;
+    let mut maker = Maker::thread(3, seq, 53, "svc")
+        .times(begin, begin + 10_000)
+        .sealed(SEAL_OPEN, 0);
+    for index in 0..3 {
+        maker = maker.record(COUNT, begin + 1 + index, &[0; 16]);
+    }
+    maker
+        .record(999, begin + 5, &[0; 16]) // no such marker
+        .torn(COUNT, begin + 6, &[0; 16])
+}
+
+#[test]
+fn what_was_left_out_of_an_overwritten_snapshot_is_forgotten_with_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let (text, errors) = texts(&extract(&dir, &[meta().bytes(), snapshot(0).bytes()]));
+    assert!(text.contains("3 events, 1 lost"), "{text}{errors}");
+    assert!(
+        errors.contains("1 records that were being written"),
+        "{errors}"
+    );
+
+    // The kernel counts all five as lost.
+    let mut later = Maker::thread(3, 1, 53, "svc")
+        .times(1_010_000, 1_020_000)
+        .sealed(SEAL_FULL, 1)
+        .record(COUNT, 1_010_001, &[0; 16]);
+    later.header.discarded = 5;
+    let text = silent(extract(&dir, &[meta().bytes(), later.bytes()]));
+    assert!(text.contains("1 events, 5 lost"), "{text}");
+    let notes = fs::read_to_string(dir.join(".bootmark.json")).unwrap();
+    assert!(notes.contains("\"left_out\": {}"), "{notes}");
+}
+
+#[test]
+fn a_snapshot_that_was_overwritten_before_its_turn_is_not_stored() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    // Between the look at chunk 1 and the second reading it was sealed and overwritten; 2 came.
+    let text = silent(extract(
+        &dir,
+        &[
+            meta().bytes(),
+            packet(3, 0, SEAL_FULL, 5),
+            packet(3, 2, SEAL_FULL, 4),
+            packet(3, 1, SEAL_OPEN, 2),
+        ],
+    ));
+    assert!(text.contains("9 events, 0 lost, 1 streams"), "{text}");
+
+    // A sealed packet that comes too late is the kernel's mistake.
+    let output = extract(&dir, &[meta().bytes(), packet(3, 1, SEAL_FULL, 2)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        texts(&output)
+            .1
+            .contains("returned packet 1 of stream 3 after packet 2"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn packets_are_recognised_only_in_a_trace_that_names_its_boot() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("trace");
+    let refused = |packets: &[Vec<u8>], why: &str| {
+        let before = files(&dir);
+        let output = extract(&dir, packets);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(texts(&output).1.contains(why), "{output:?}");
+        assert_eq!(files(&dir), before);
+    };
+    let of_other_boot = |mut bytes: Vec<u8>| {
+        let at = std::mem::offset_of!(PacketHeader, uuid);
+        bytes[at..at + 16].copy_from_slice(b"another boot id!");
+        bytes
+    };
+    silent(extract(&dir, &[meta().bytes(), packet(3, 0, SEAL_FULL, 5)]));
+    let (meta_file, stream) = (dir.join(".bootmark"), dir.join("svc-53-53.3"));
+    let described = fs::read(&meta_file).unwrap();
+
+    // Equal in stream and number, of another boot.
+    let others = [meta().bytes(), packet(3, 0, SEAL_FULL, 9)].map(of_other_boot);
+    fs::write(&meta_file, b"").unwrap();
+    refused(&others, ".bootmark, offset 0: no packet says of which boot");
+    fs::write(&meta_file, &described).unwrap();
+    let mut mixed = packet(3, 0, SEAL_FULL, 5);
+    let offset = mixed.len();
+    mixed.extend(of_other_boot(packet(3, 1, SEAL_FULL, 5)));
+    fs::write(&stream, &mixed).unwrap();
+    refused(
+        &[meta().bytes(), packet(3, 1, SEAL_FULL, 9)],
+        &format!("svc-53-53.3, offset {offset}: a packet of another boot (616e6f74-"),
+    );
+}
+
+#[test]
+fn a_trace_without_descriptions_names_its_boot() {
+    let temp = tempfile::tempdir().unwrap();
+    // So is that of a dump whose meta chunk is damaged. All records are invalid.
+    for (name, first) in [
+        ("none", vec![packet(3, 0, SEAL_FULL, 5)]),
+        (
+            "empty",
+            vec![
+                Maker::new(STREAM_META, 0, 0).bytes(),
+                packet(3, 0, SEAL_FULL, 5),
+            ],
+        ),
+    ] {
+        let dir = temp.path().join(name);
+        for _ in 0..2 {
+            let (text, errors) = texts(&extract(&dir, &first));
+            assert!(
+                text.contains("0 events, 5 lost, 1 streams"),
+                "{text}{errors}"
+            );
+        }
+        let mut other = packet(3, 0, SEAL_FULL, 5);
+        let at = std::mem::offset_of!(PacketHeader, uuid);
+        other[at] ^= 1;
+        let (_, errors) = texts(&extract(&dir, &[other]));
+        assert!(errors.contains("the trace of another boot"), "{errors}");
+        // What comes later is described.
+        let (text, errors) = texts(&extract(
+            &dir,
+            &[meta().bytes(), packet(3, 1, SEAL_FULL, 2)],
+        ));
+        assert!(text.contains("2 events, 5 lost"), "{text}{errors}");
+    }
+
+    // Nothing at all is no trace of any boot, and any may follow.
+    let dir = temp.path().join("nothing");
+    silent(extract(&dir, &[]));
+    let text = silent(extract(&dir, &[meta().bytes(), packet(3, 0, SEAL_FULL, 5)]));
+    assert!(text.contains("5 events"), "{text}");
 }
 
 #[test]

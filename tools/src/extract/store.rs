@@ -15,10 +15,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use bootbuf::abi::{HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_AGGREGATE, STREAM_META};
+use bootbuf::abi::{
+    CTF_MAGIC, HEADER_SIZE, PacketHeader, SEAL_OPEN, STREAM_AGGREGATE, STREAM_META,
+};
 use bootbuf::reader::{Item, Packet};
 use rustix::fs::{CWD, RenameFlags};
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::check::{self, Checked, LeftOut};
 use super::notes::{Notes, StoreError, Totals};
@@ -142,12 +144,12 @@ impl Store {
         if entries.is_empty() {
             return Ok(());
         }
-        let path = self.target.join(layout::META);
-        let bytes = match fs::read(&path) {
+        let meta = self.target.join(layout::META);
+        let bytes = match fs::read(&meta) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(StoreError::NotATrace(self.target.clone()));
             }
-            other => other.map_err(io_error("read", &path))?,
+            other => other.map_err(io_error("read", &meta))?,
         };
         let damaged = |path: &Path, offset: usize, what: String| StoreError::Damaged {
             path: path.to_owned(),
@@ -158,7 +160,7 @@ impl Store {
         while !rest.is_empty() {
             let offset = bytes.len() - rest.len();
             let (packet, next) =
-                Packet::parse(rest).map_err(|error| damaged(&path, offset, error.to_string()))?;
+                Packet::parse(rest).map_err(|error| damaged(&meta, offset, error.to_string()))?;
             self.add_meta(&packet);
             rest = next;
         }
@@ -170,6 +172,11 @@ impl Store {
             if !entry.file_name().to_str().is_some_and(layout::is_stream) {
                 continue;
             }
+            // A packet's name is none without its boot: another one's packets would be recognised.
+            let Some(ours) = self.meta.boot_id else {
+                let what = "no packet says of which boot the trace is";
+                return Err(damaged(&meta, 0, what.into()));
+            };
             let path = entry.path();
             let bytes = fs::read(&path).map_err(io_error("read", &path))?;
             let mut stream = Stream {
@@ -181,6 +188,12 @@ impl Store {
                 let offset = bytes.len() - rest.len();
                 let (packet, next) = Packet::parse(rest)
                     .map_err(|error| damaged(&path, offset, error.to_string()))?;
+                let theirs = packet.header().uuid;
+                if theirs != ours {
+                    let (theirs, ours) = (tsdl::uuid(&theirs), tsdl::uuid(&ours));
+                    let what = format!("a packet of another boot ({theirs}; the trace is {ours})");
+                    return Err(damaged(&path, offset, what));
+                }
                 let mut place = Place {
                     offset: offset as u64,
                     header: *packet.header(),
@@ -210,7 +223,8 @@ impl Store {
     /// # Errors
     /// When it belongs to another boot, or cannot be written.
     pub fn add(&mut self, packet: &Packet<'_>) -> Result<()> {
-        if let Some(theirs) = self.meta.boot_id.filter(|id| *id != packet.header().uuid) {
+        let theirs = *self.meta.boot_id.get_or_insert(packet.header().uuid);
+        if theirs != packet.header().uuid {
             return Err(StoreError::OtherBoot {
                 path: self.target.clone(),
                 theirs: tsdl::uuid(&theirs),
@@ -232,13 +246,20 @@ impl Store {
                 }
                 stream.packets.pop();
             } else if header.seq > last.header.seq && snapshot {
-                // Its chunk was overwritten meanwhile, and all that was in it is counted as lost.
+                // Its chunk was overwritten meanwhile, and all that was in it is counted as lost: what
+                // was left out of it too.
+                if let Some(left_out) = self.notes.left_out.get_mut(&header.stream_instance) {
+                    left_out.remove(&last.header.seq);
+                }
                 stream.packets.pop();
             } else if header.seq <= last.header.seq {
-                return if stream
-                    .packets
-                    .iter()
-                    .any(|place| place.header.seq == header.seq)
+                // The chunk of a snapshot may have been overwritten, and counted as lost, before it was
+                // its turn.
+                return if header.seal == SEAL_OPEN
+                    || stream
+                        .packets
+                        .iter()
+                        .any(|place| place.header.seq == header.seq)
                 {
                     Ok(())
                 } else {
@@ -329,6 +350,21 @@ impl Store {
         self.meta_bytes.extend_from_slice(&records);
     }
 
+    /// Sees to it that the meta stream's file says of which boot the packets are, even when no record of
+    /// that stream came.
+    fn name_boot(&mut self) {
+        let Some(uuid) = self.meta.boot_id.filter(|_| self.meta_bytes.is_empty()) else {
+            return;
+        };
+        let mut header = PacketHeader::new_zeroed();
+        header.magic = CTF_MAGIC;
+        header.stream_id = STREAM_META;
+        header.uuid = uuid;
+        header.packet_bits = 8 * HEADER_SIZE as u64;
+        header.content_bits = header.packet_bits;
+        self.meta_bytes.extend_from_slice(header.as_bytes());
+    }
+
     /// What the meta stream said so far.
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -385,6 +421,7 @@ impl Store {
             .map(|stream| stream.packets[0].header.ts_begin);
         let earliest = begins.min().unwrap_or(u64::MAX);
         let metadata = tsdl::metadata(&self.meta, &self.notes.machine, earliest);
+        self.name_boot();
         for (name, bytes) in [
             (layout::META, &self.meta_bytes[..]),
             (layout::NOTES, notes.as_bytes()),

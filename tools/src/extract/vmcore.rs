@@ -1,6 +1,7 @@
 //! Pools in memory dumps: ELF core files of a whole machine, as QEMU's `dump-guest-memory` and kdump's
 //! `/proc/vmcore` are.
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,15 +57,24 @@ pub enum VmcoreError {
     },
 }
 
-/// A range of physical memory in the file.
+/// A range of physical memory, all of which is in the file.
 struct Segment {
     start: u64,
     offset: u64,
     size: u64,
 }
 
+impl Segment {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.size)
+    }
+}
+
 struct Dump<'a> {
     data: &'a ReadCache<File>,
+    /// Octets of the file.
+    len: u64,
+    /// None lies within another one, so that of those in order each ends behind the one before.
     segments: Vec<Segment>,
     /// Where VMCOREINFO says that the pool is.
     hint: Option<u64>,
@@ -76,16 +86,22 @@ impl<'a> Dump<'a> {
         let endian = header.endian()?;
         let mut dump = Self {
             data,
+            len: data.len().unwrap_or(0),
             segments: Vec::new(),
             hint: None,
         };
         for segment in header.program_headers(endian, data)? {
             match segment.p_type(endian) {
-                PT_LOAD => dump.segments.push(Segment {
-                    start: segment.p_paddr(endian),
-                    offset: segment.p_offset(endian),
-                    size: segment.p_filesz(endian),
-                }),
+                PT_LOAD => {
+                    let offset = segment.p_offset(endian);
+                    // The file may be cut off, and a header may say anything.
+                    let rest = dump.len.saturating_sub(offset);
+                    dump.segments.push(Segment {
+                        start: segment.p_paddr(endian),
+                        offset,
+                        size: segment.p_filesz(endian).min(rest),
+                    });
+                }
                 // Damage there is no reason to give up: there is the search.
                 PT_NOTE => {
                     let notes = segment.notes(endian, data).ok().flatten();
@@ -101,32 +117,42 @@ impl<'a> Dump<'a> {
                 _ => {}
             }
         }
+        dump.segments
+            .sort_by_key(|segment| (segment.start, Reverse(segment.size)));
+        let mut covered = 0;
+        dump.segments.retain(|segment| {
+            let more = segment.size != 0 && segment.end() > covered;
+            covered = covered.max(segment.end());
+            more
+        });
         Ok(dump)
     }
 
     /// As many of `len` octets at a physical address as the dump has in one piece.
     fn read(&self, at: u64, len: u64) -> Option<&'a [u8]> {
-        let segment = self
-            .segments
-            .iter()
-            .find(|segment| at >= segment.start && at - segment.start < segment.size)?;
+        // Of those that have it, the last in order reaches farthest.
+        let behind = self.segments.partition_point(|it| it.start <= at);
+        let segment = &self.segments[behind.checked_sub(1)?];
         let inside = at - segment.start;
-        let len = len.min(segment.size - inside);
+        let len = len.min(segment.size.checked_sub(inside)?);
         let offset = segment.offset.checked_add(inside)?;
-        // The file may be cut off.
-        let end = self.data.len().ok()?;
-        let len = len.min(end.checked_sub(offset)?);
         self.data.read_bytes_at(offset, len).ok()
     }
 
-    /// The places where a pool may begin.
+    /// The places where a pool may begin, each once.
     fn places(&self) -> impl Iterator<Item = u64> + '_ {
         let align = u64::from(POOL_ALIGN);
-        self.segments.iter().flat_map(move |segment| {
-            let end = segment.start.saturating_add(segment.size);
-            let first = segment.start.checked_next_multiple_of(align).unwrap_or(end);
+        let mut covered = 0;
+        let places = self.segments.iter().flat_map(move |segment| {
+            let (from, end) = (segment.start.max(covered), segment.end());
+            covered = end;
+            let first = from.checked_next_multiple_of(align).unwrap_or(end);
             (first..end).step_by(POOL_ALIGN as usize)
-        })
+        });
+        // No more than the file has room for: segments may say that the same octets of it lie at many
+        // addresses.
+        let room = (self.len / align).saturating_add(self.segments.len() as u64);
+        places.take(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
     fn head(&self, at: u64) -> Result<PoolHeader, PoolError> {
