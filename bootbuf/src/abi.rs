@@ -23,6 +23,8 @@ pub const WORD_COMMITTED: u64 = 1 << 63;
 /// No record: stands behind the last one of a sealed chunk, where it fits, so that nothing can be
 /// claimed there any more.
 pub const WORD_END: u64 = 1 << 48;
+/// In [`ChunkCtl::lost`] of a chunk that was sealed: what is added here is not counted.
+pub const LOST_TAKEN: u64 = 1 << 63;
 
 /// Octets at the start of a chunk ([`ChunkCtl`]) or packet ([`PacketHeader`]).
 pub const HEADER_SIZE: usize = 128;
@@ -93,7 +95,7 @@ pub struct ChunkCtl {
     /// [`CLOCK_TSC`] or [`CLOCK_BOOTTIME`].
     pub clock: u32,
     /// Events that could not be recorded in this chunk for want of room while no other was to be
-    /// had.
+    /// had; [`LOST_TAKEN`] from the seal on.
     pub lost: u64,
     /// Thread group id in the initial pid namespace: for filters, as what follows.
     pub pid: u32,

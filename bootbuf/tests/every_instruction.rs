@@ -175,3 +175,61 @@ fn a_kill_after_any_instruction_costs_one_record_at_most() {
         assert_eq!(values(&finish()).len() as u64, value + 1);
     }
 }
+
+static FREES: AtomicU64 = AtomicU64::new(0);
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// The handler's turn: what was read makes room, so that its event finds some.
+fn free_and_write() {
+    FREES.fetch_add(1, Ordering::Relaxed);
+    stand_in::free_sealed();
+    let written = if OTHER_MODULE.load(Ordering::Relaxed) != 0 {
+        write_second(400, 0, 8)
+    } else {
+        write(400, 0, 8)
+    };
+    if !written {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One event that finds the pool full, with the handler's turn after `turn` instructions. Returns how many
+/// instructions there were, up to the turn.
+fn interrupt_loss(earlier: u64, turn: usize) -> usize {
+    REFUSED.store(0, Ordering::Relaxed);
+    // One chunk waits for its reader, and there is no third.
+    fill_up_to(0);
+    assert!(write(300, 0, MIN_CHUNK - HEADER_SIZE - RECORD_HEADER - 8));
+    for _ in 0..earlier {
+        assert!(!write(300, 0, 8));
+    }
+    let mut written = false;
+    let steps = step_through(turn, free_and_write, None, || written = write(300, 0, 8));
+    let refused = earlier + u64::from(!written) + REFUSED.load(Ordering::Relaxed);
+    let packets = finish();
+    assert_eq!(
+        lost(&packets),
+        refused,
+        "{earlier} before, after instruction {turn}"
+    );
+    steps
+}
+
+#[test]
+fn every_loss_is_counted_whatever_a_handler_finds() {
+    let _guard = pool(Config {
+        pool: 2 * MIN_CHUNK,
+        ..Config::default()
+    });
+    catch_traps();
+    // The first one asks, the next ones do not, but another copy of the library does.
+    for (earlier, other_module) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        OTHER_MODULE.store(other_module, Ordering::Relaxed);
+        let steps = interrupt_loss(earlier, NEVER);
+        println!("{steps} interruptions");
+        for turn in 1..=steps {
+            interrupt_loss(earlier, turn);
+        }
+    }
+    assert!(FREES.load(Ordering::Relaxed) > 50);
+}

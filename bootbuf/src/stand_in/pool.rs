@@ -15,8 +15,9 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::Config;
 use crate::abi::{
-    CELL_HINTS, CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MIN_CHUNK, PacketHeader, RECORD_ALIGN,
-    RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, WORD_COMMITTED, WORD_END, WORD_LEN_SHIFT,
+    CELL_HINTS, CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, LOST_TAKEN, MIN_CHUNK, PacketHeader,
+    RECORD_ALIGN, RECORD_HEADER, SEAL_EXIT, SEAL_FULL, SEAL_OPEN, WORD_COMMITTED, WORD_END,
+    WORD_LEN_SHIFT,
 };
 
 /// Octets of a thread's first chunk, its second, and all others.
@@ -291,6 +292,7 @@ impl Pool {
         let after = ChunkCtl {
             limit: 0,
             size: 0,
+            lost: LOST_TAKEN,
             ..before
         };
         // SAFETY: as above.

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use super::thread::{NO_CHUNK, Stream, Writer};
 use super::{Claimed, exchange_word, fits_a_record, limit, padded, position, word};
 use crate::abi::{
-    CELL_HINTS, CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, MAX_CHUNK, RECORD_HEADER, ReserveArgs,
-    WORD_COMMITTED, WORD_LEN_SHIFT,
+    CELL_HINTS, CLOCK_BOOTTIME, ChunkCtl, HEADER_SIZE, LOST_TAKEN, MAX_CHUNK, RECORD_HEADER,
+    ReserveArgs, WORD_COMMITTED, WORD_LEN_SHIFT,
 };
 use crate::sys;
 
@@ -36,7 +36,8 @@ pub(super) fn claim(id: u32, len: usize) -> Option<Claimed> {
 /// Claims in either of the thread's streams.
 pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
     if !fits_a_record(len) {
-        refuse(stream);
+        // No record can have that length.
+        lose(stream);
         return None;
     }
     let thread = stream.writer();
@@ -50,7 +51,9 @@ pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
         let skip = thread.skip.load(Ordering::Relaxed);
         if skip != 0 && (open || thread.refused.load(Ordering::Relaxed) != 0) {
             thread.skip.store(skip - 1, Ordering::Relaxed);
-            chunk.count_lost();
+            if open {
+                lose(stream);
+            }
             return None;
         }
         match reserve(stream, base, len, 0) {
@@ -62,7 +65,7 @@ pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
             }
             Err(Errno::NOSPC | Errno::NOMEM) if open => {
                 back_off(thread, 0);
-                chunk.count_lost();
+                lose(stream);
                 return None;
             }
             Err(Errno::NOSPC | Errno::NOMEM) => {
@@ -76,12 +79,12 @@ pub(super) fn claim_in(stream: Stream, id: u32, len: usize) -> Option<Claimed> {
             Err(_) => {
                 // No patch, no pool, no permission: nobody to tell.
                 back_off(thread, 1);
-                chunk.count_lost();
+                Chunk::of(thread).count_lost();
                 return None;
             }
         }
     }
-    Chunk::of(thread).count_lost();
+    lose(stream);
     None
 }
 
@@ -95,13 +98,14 @@ pub(super) fn now(clock: u32) -> Option<u64> {
     }
 }
 
-/// Counts an event whose length no record can have.
-fn refuse(stream: Stream) {
+/// Counts an event that is given up: in the chunk, or by the kernel when there is none, perhaps since a
+/// handler has seen it sealed a moment ago.
+fn lose(stream: Stream) {
     let thread = stream.writer();
     let chunk = Chunk::of(thread);
-    if chunk.room() != 0 {
-        chunk.count_lost();
-    } else if let Ok(next) = reserve(stream, chunk.base(), RECORD_HEADER, 1) {
+    if !chunk.count_lost()
+        && let Ok(next) = reserve(stream, chunk.base(), RECORD_HEADER, 1)
+    {
         thread.base.store(next, Ordering::Relaxed);
     }
 }
@@ -217,15 +221,18 @@ impl Chunk<'_> {
         let mut at = hint.max(HEADER_SIZE as u32) & !7;
         // Ends: each turn moves `at` on by 16 at least.
         loop {
-            let end = at + padded(len) as u32;
             let room = self.room();
-            if end > room {
+            // The position may be anything in a program that scribbles over its chunk.
+            let Some(end) = at
+                .checked_add(padded(len) as u32)
+                .filter(|end| *end <= room)
+            else {
                 if room != 0 && at > hint {
                     // So that the next one need not walk here again.
                     self.pos.store(at, Ordering::Relaxed);
                 }
                 return None;
-            }
+            };
             let timestamp = now(self.clock.load(Ordering::Relaxed))?;
             let word = word(id, len);
             // SAFETY: `end` is at most the size of the chunk, positions are multiples of 8.
@@ -248,10 +255,13 @@ impl Chunk<'_> {
         }
     }
 
-    /// Adds one to the events that found no room, in a chunk that is open.
-    fn count_lost(&self) {
-        if self.room() != 0 {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Adds one to the events that found no room; `false` in a chunk that is not open.
+    fn count_lost(&self) -> bool {
+        let add = |lost: u64| (lost != LOST_TAKEN).then(|| lost.wrapping_add(1));
+        self.room() != 0
+            && self
+                .lost
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+                .is_ok()
     }
 }

@@ -176,6 +176,7 @@ constants! {
     BOOTBUF_WORD_LEN_SHIFT: bootbuf::abi::WORD_LEN_SHIFT,
     BOOTBUF_WORD_COMMITTED: bootbuf::abi::WORD_COMMITTED,
     BOOTBUF_WORD_END: bootbuf::abi::WORD_END,
+    BOOTBUF_LOST_TAKEN: bootbuf::abi::LOST_TAKEN,
     BOOTBUF_HEADER_SIZE: bootbuf::abi::HEADER_SIZE,
     BOOTBUF_MIN_CHUNK: bootbuf::abi::MIN_CHUNK,
     BOOTBUF_MAX_CHUNK: bootbuf::abi::MAX_CHUNK,

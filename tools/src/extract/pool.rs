@@ -4,10 +4,10 @@
 //! Nothing in it is believed before it was checked: a dump may be cut off, its memory damaged.
 
 use bootbuf::abi::{
-    CLOCK_BOOTTIME, CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, MAX_CHUNK, MIN_CHUNK, POOL_COPY,
-    POOL_MAGIC, POOL_VERSION, PacketHeader, PoolHeader, RECORD_ALIGN, RECORD_HEADER, SEAL_EXIT,
-    SEAL_OPEN, SEAL_RECOVERED, STREAM_AGGREGATE, STREAM_CPU, STREAM_META, WORD_COMMITTED,
-    WORD_LEN_SHIFT,
+    CLOCK_BOOTTIME, CLOCK_TSC, CTF_MAGIC, ChunkCtl, HEADER_SIZE, LOST_TAKEN, MAX_CHUNK, MIN_CHUNK,
+    POOL_COPY, POOL_MAGIC, POOL_VERSION, PacketHeader, PoolHeader, RECORD_ALIGN, RECORD_HEADER,
+    SEAL_EXIT, SEAL_OPEN, SEAL_RECOVERED, STREAM_AGGREGATE, STREAM_CPU, STREAM_META,
+    WORD_COMMITTED, WORD_LEN_SHIFT,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -207,9 +207,11 @@ fn packet(mut header: PacketHeader, chunk: &[u8], seal_seq: u64) -> Vec<u8> {
         if header.stream_id != STREAM_CPU
             && let Ok((ctl, _)) = ChunkCtl::read_from_prefix(chunk)
         {
-            header.discarded = header
-                .discarded
-                .saturating_add(ctl.lost.min(u32::MAX.into()));
+            let lost = match ctl.lost {
+                LOST_TAKEN => 0,
+                lost => lost.min(u32::MAX.into()),
+            };
+            header.discarded = header.discarded.saturating_add(lost);
         }
         header.ts_end = last.max(header.ts_begin);
         header.seal = SEAL_RECOVERED;

@@ -415,6 +415,14 @@ static inline void *bootbuf_chunk_data(const struct bootbuf_chunk *chunk)
 	return bootbuf.data + ((unsigned long)bootbuf_chunk_index(chunk) << PAGE_SHIFT);
 }
 
+/* What a thread says that it lost in an open chunk. */
+static inline u64 bootbuf_ctl_lost(const struct bootbuf_ctl *ctl)
+{
+	u64 lost = READ_ONCE(ctl->lost);
+
+	return lost == BOOTBUF_LOST_TAKEN ? 0 : min_t(u64, lost, U32_MAX);
+}
+
 static inline struct bootbuf_packet *
 bootbuf_chunk_header(const struct bootbuf_chunk *chunk)
 {

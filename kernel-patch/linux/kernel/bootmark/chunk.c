@@ -309,12 +309,6 @@ static void bootbuf_hand_out(struct bootbuf_chunk *chunk)
 		writer->grants++;
 }
 
-/* Both counts come from the process. */
-static u64 bootbuf_believe_lost(u64 lost)
-{
-	return min_t(u64, lost, U32_MAX);
-}
-
 /* The current thread says that it lost events where it had no chunk to count them in. */
 static void bootbuf_count_lost(struct bootbuf_writer *writer, u64 lost)
 {
@@ -322,7 +316,8 @@ static void bootbuf_count_lost(struct bootbuf_writer *writer, u64 lost)
 
 	if (!lost)
 		return;
-	lost = bootbuf_believe_lost(lost);
+	/* The count comes from the process. */
+	lost = min_t(u64, lost, U32_MAX);
 	raw_spin_lock_irq(&bootbuf.lock);
 	books->lost.lost += lost;
 	if (writer->cur) {
@@ -369,10 +364,11 @@ static void bootbuf_seal(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 		WRITE_ONCE(*(u64 *)((void *)ctl + end), BOOTBUF_WORD_END);
 	WRITE_ONCE(ctl->limit, 0);
 	WRITE_ONCE(ctl->size, 0);
-	lost = bootbuf_believe_lost(READ_ONCE(ctl->lost));
-	atomic64_add(lost, &bootbuf.lost);
 
 	raw_spin_lock_irq(&bootbuf.lock);
+	lost = bootbuf_ctl_lost(ctl);
+	/* A handler that asks may have interrupted who was about to add to it. */
+	WRITE_ONCE(ctl->lost, BOOTBUF_LOST_TAKEN);
 	bootbuf_header_names(header);
 	bootbuf_books_names(&writer->books);
 	writer->books.lost.lost += lost;
@@ -380,6 +376,7 @@ static void bootbuf_seal(struct bootbuf_chunk *chunk, enum bootbuf_seal seal,
 	header->exit_code = exit_code;
 	bootbuf_seal_locked(chunk, seal, content);
 	raw_spin_unlock_irq(&bootbuf.lock);
+	atomic64_add(lost, &bootbuf.lost);
 	bootbuf_wake();
 }
 

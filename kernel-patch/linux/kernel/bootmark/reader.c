@@ -203,9 +203,9 @@ static bool bootbuf_peek_valid(const struct bootbuf_peek *peek)
 /* Assembles a snapshot.  False: the chunk was freed meanwhile. */
 static bool bootbuf_snapshot(struct bootbuf_reader *reader, const struct bootbuf_peek *peek)
 {
-	const struct bootbuf_ctl *ctl = bootbuf_chunk_data(peek->chunk);
 	struct bootbuf_packet *header = reader->buf;
 	bool valid, open;
+	u64 lost = 0;
 	u32 size = 0;
 
 	lockdep_assert_held(&reader->lock);
@@ -215,6 +215,8 @@ static bool bootbuf_snapshot(struct bootbuf_reader *reader, const struct bootbuf
 	if (valid) {
 		*header = *bootbuf_chunk_header(peek->chunk);
 		size = bootbuf_chunk_size(peek->chunk);
+		/* With the header, that has it from the seal on. */
+		lost = bootbuf_ctl_lost(bootbuf_chunk_data(peek->chunk));
 	}
 	raw_spin_unlock_irq(&bootbuf.lock);
 	if (!valid)
@@ -225,7 +227,7 @@ static bool bootbuf_snapshot(struct bootbuf_reader *reader, const struct bootbuf
 	if (open && header->stream_id == BOOTBUF_STREAM_CPU)
 		header->discarded = bootbuf_kwrite_lost(header->cpu);
 	else if (open)
-		header->discarded += min_t(u64, READ_ONCE(ctl->lost), U32_MAX);
+		header->discarded += lost;
 
 	raw_spin_lock_irq(&bootbuf.lock);
 	valid = bootbuf_peek_valid(peek);

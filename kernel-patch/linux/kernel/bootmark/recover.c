@@ -412,7 +412,7 @@ void bootbuf_left_packet(u32 index, void *buf)
 	bootbuf_fit_header(header, buf, size);
 	if (header->seal == BOOTBUF_SEAL_OPEN && header->stream_id != BOOTBUF_STREAM_META) {
 		if (header->stream_id != BOOTBUF_STREAM_CPU)
-			header->discarded += min_t(u64, ctl->lost, U32_MAX);
+			header->discarded += bootbuf_ctl_lost(ctl);
 		header->ts_end = bootbuf_left_end(header, data, size);
 		header->seal = BOOTBUF_SEAL_RECOVERED;
 		header->exit_code = 0;

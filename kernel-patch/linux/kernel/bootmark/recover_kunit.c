@@ -343,6 +343,10 @@ static void __init open_chunk_is_recovered(struct kunit *test)
 	ctl->lost = U64_MAX;
 	bootbuf_left_packet(0, packet);
 	KUNIT_EXPECT_EQ(test, packet->discarded, 10ull + U32_MAX);
+	/* The kernel died in the seal. */
+	ctl->lost = BOOTBUF_LOST_TAKEN;
+	bootbuf_left_packet(0, packet);
+	KUNIT_EXPECT_EQ(test, packet->discarded, 10);
 }
 
 static void __init sealed_chunk_stays_as_it_was(struct kunit *test)

@@ -42,6 +42,9 @@
 /* No record: stands behind the last one of a sealed chunk, where it fits. */
 #define BOOTBUF_WORD_END		0x0001000000000000ull
 
+/* In bootbuf_ctl.lost of a chunk that was sealed: what is added here is not counted. */
+#define BOOTBUF_LOST_TAKEN		0x8000000000000000ull
+
 /**
  * struct bootbuf_record - header of a record, followed by the payload
  * @word: see above
@@ -78,7 +81,8 @@ enum bootbuf_clock {
  * @size: octets of the chunk, 0 when it is not to be written at all
  * @clock: enum bootbuf_clock
  * @lost: events that this thread could not record in this chunk for want of
- *	room while no other was to be had; the kernel takes it over at the seal
+ *	room while no other was to be had; the kernel takes it over at the seal,
+ *	and leaves BOOTBUF_LOST_TAKEN
  * @pid: thread group id in the initial pid namespace: for filters, as what follows
  * @tid: thread id there
  * @uid: user that owns the process, in the initial namespace; follows setuid(2)
