@@ -38,8 +38,11 @@ fn build(out: &Path) {
     .unwrap();
 }
 
-/// Runs the program without and with its markers on; `only` one case or all.
-fn run(append: &str, only: &str) -> Outcome {
+/// All markers of the program.
+const ALL: &str = "life:*";
+
+/// Runs the program without and with its markers on by a rule; `only` one case or all.
+fn run(rule: &str, append: &str, only: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("life");
     build(&program);
@@ -54,7 +57,8 @@ fn run(append: &str, only: &str) -> Outcome {
              cd /run
              /life untraced {only} >/run/untraced 2>&1
              echo untraced-status $?
-             bootmark enable 'life:*'
+             bootmark enable '{rule}'
+             echo enable-status $?
              /life traced {only} >/run/traced 2>&1
              echo traced-status $?
              bootmark status --json | awk -F'[:,]' '/events_lost/ {{ print \"lost\" $2 }}'
@@ -78,6 +82,8 @@ fn lines<'a>(outcome: &'a Outcome, run: &str, word: &str) -> BTreeMap<&'a str, &
 /// Every case went as it does when nobody looks.
 fn all_lived(outcome: &Outcome) {
     let log = &outcome.script_log;
+    // It is known from the first rule on only, so the rule matches nothing yet.
+    assert_eq!(outcome.printed("enable-status"), "3", "{log}");
     for run in ["untraced", "traced"] {
         assert_eq!(outcome.printed(&format!("{run}-status")), "0", "{log}");
         let cases = lines(outcome, run, "case");
@@ -129,14 +135,22 @@ fn all_well(outcome: &Outcome) -> usize {
 
 #[test]
 fn processes_fare_as_they_do_when_nobody_looks() {
-    let outcome = run("", "");
+    let outcome = run(ALL, "", "");
+    assert_eq!(all_well(&outcome), 48, "{}", outcome.script_log);
+}
+
+/// The library asks for the rule's text, and looks at each event; all of them pass.
+#[test]
+fn filtered_processes_fare_as_they_do_when_nobody_looks() {
+    let rule = r#"life:*/of != "none"/{count(), record() by of}"#;
+    let outcome = run(rule, "", "");
     assert_eq!(all_well(&outcome), 48, "{}", outcome.script_log);
 }
 
 /// The trace clock is one that programs have to ask the kernel for, which a filter may kill for.
 #[test]
 fn sandboxes_without_a_tsc_are_left_alone() {
-    let outcome = run("tsc=unstable", "seccomp");
+    let outcome = run(ALL, "tsc=unstable", "seccomp");
     all_lived(&outcome);
     let seen = reading::events(&outcome.trace()).unwrap();
     let of = |case: &str| {

@@ -13,7 +13,8 @@ use crate::{MAX_NESTING, MAX_STACK, MAX_TEXT, errno};
 
 /// A text being read.
 pub(crate) struct Compiler<'t, 's> {
-    pub(crate) program: Program<'t>,
+    /// Where it is made: it is large for a stack that may be a signal handler's.
+    pub(crate) program: &'s mut Program<'t>,
     pub(crate) shape: Option<&'s Shape<'s>>,
     /// The token that comes next.
     pub(crate) next: Lexeme<'t>,
@@ -46,8 +47,12 @@ enum Kind<'t> {
 type Result<'t, T> = core::result::Result<T, Error<'t>>;
 
 impl<'t, 's> Compiler<'t, 's> {
-    /// Begins to read.
-    pub(crate) fn new(text: &'t str, shape: Option<&'s Shape<'s>>) -> Result<'t, Self> {
+    /// Begins to read the text of a new program.
+    pub(crate) fn new(
+        program: &'s mut Program<'t>,
+        shape: Option<&'s Shape<'s>>,
+    ) -> Result<'t, Self> {
+        let text = program.text;
         if text.len() > MAX_TEXT {
             return Err(Error {
                 pos: MAX_TEXT,
@@ -55,7 +60,7 @@ impl<'t, 's> Compiler<'t, 's> {
             });
         }
         Ok(Self {
-            program: Program::new(text),
+            program,
             shape,
             next: lex::next(text, 0)?,
             nesting: 0,

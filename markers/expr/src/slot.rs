@@ -21,7 +21,7 @@ impl<'t> SlotText<'t> {
     /// When it breaks the grammar or exceeds a limit; also when types cannot fit whatever the fields
     /// are (`1 + 'a'`).
     pub fn parse(text: &'t str) -> Result<Self, Error<'t>> {
-        slot(Compiler::new(text, None)?)?;
+        slot(Compiler::new(&mut Program::new(text), None)?)?;
         Ok(Self { text })
     }
 
@@ -38,7 +38,27 @@ impl<'t> Program<'t> {
     ///
     /// When it does not fit: it names a field that is not there, or uses one as what it is not.
     pub fn compile(text: SlotText<'t>, shape: &Shape<'_>) -> Result<Self, Error<'t>> {
-        slot(Compiler::new(text.text, Some(shape))?)
+        let mut program = Program::new(text.text);
+        slot(Compiler::new(&mut program, Some(shape))?)?;
+        Ok(program)
+    }
+
+    /// Reads and compiles the text of a slot where the program is to stay, with little of the stack.
+    ///
+    /// # Errors
+    ///
+    /// When it is malformed or does not fit; then `place` is `None`.
+    pub fn compile_in(
+        place: &mut Option<Self>,
+        text: &'t str,
+        shape: &Shape<'_>,
+    ) -> Result<(), Error<'t>> {
+        let program = place.insert(Program::new(text));
+        let made = Compiler::new(program, Some(shape)).and_then(slot);
+        if made.is_err() {
+            *place = None;
+        }
+        made
     }
 
     /// Compiles a condition that stands alone, as behind `bootmark view --where`.
@@ -47,7 +67,9 @@ impl<'t> Program<'t> {
     ///
     /// When it is malformed or does not fit.
     pub fn condition(text: &'t str, shape: &Shape<'_>) -> Result<Self, Error<'t>> {
-        condition(Compiler::new(text, Some(shape))?)
+        let mut program = Program::new(text);
+        condition(Compiler::new(&mut program, Some(shape))?)?;
+        Ok(program)
     }
 
     /// Reads a condition without knowing the fields it is for.
@@ -56,17 +78,17 @@ impl<'t> Program<'t> {
     ///
     /// As [`SlotText::parse`].
     pub fn check_condition(text: &'t str) -> Result<(), Error<'t>> {
-        condition(Compiler::new(text, None)?).map(|_| ())
+        condition(Compiler::new(&mut Program::new(text), None)?)
     }
 }
 
-fn condition<'t>(mut compiler: Compiler<'t, '_>) -> Result<Program<'t>, Error<'t>> {
+fn condition<'t>(mut compiler: Compiler<'t, '_>) -> Result<(), Error<'t>> {
     let filter = compiler.condition(Token::End, "an operator or the end")?;
     compiler.program.filter = Some(filter);
-    Ok(compiler.program)
+    Ok(())
 }
 
-fn slot<'t>(mut compiler: Compiler<'t, '_>) -> Result<Program<'t>, Error<'t>> {
+fn slot<'t>(mut compiler: Compiler<'t, '_>) -> Result<(), Error<'t>> {
     if compiler.next.token == Token::End {
         return compiler.error(compiler.next.start, What::Nothing);
     }
@@ -84,7 +106,7 @@ fn slot<'t>(mut compiler: Compiler<'t, '_>) -> Result<Program<'t>, Error<'t>> {
         compiler.expect("}", "`,`, `by` or `}`")?;
     }
     match compiler.next.token {
-        Token::End => Ok(compiler.program),
+        Token::End => Ok(()),
         _ => compiler.unexpected("`{` or the end"),
     }
 }

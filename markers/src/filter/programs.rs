@@ -3,15 +3,16 @@
 //! A text never changes while its slot's number stands in a state word, so a program is good until
 //! the process ends. An entry is claimed with one exchange and published with one store. Whoever finds an
 //! entry being filled in, be it another thread or a handler on top of the one that fills it, takes an
-//! entry of its own; before it publishes that, it looks once more and gives way. A child of fork may find
-//! entries that a thread of its parent was filling in: they stay unused.
+//! entry of its own; before it publishes that, it looks once more and gives way. What it gives back is
+//! not empty again, as programs may stand behind it by now. A child of fork may find entries that a
+//! thread of its parent was filling in: they stay unused.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use expr::{Program, SlotText};
+use expr::Program;
 use zerocopy::IntoBytes;
 
 use super::shape;
@@ -20,10 +21,13 @@ use crate::abi::{self, CtlArgs, Descriptor};
 /// Markers with slots, of this module. What finds no place records everything.
 const ENTRIES: usize = 64;
 
+/// Never used, so whoever looks for a program need not look behind.
 const EMPTY: u32 = 0;
 const BUSY: u32 = 1;
 /// Whole, and not changed any more.
 const READY: u32 = 2;
+/// To be had again, but to be looked behind.
+const GIVEN_BACK: u32 = 3;
 
 struct Entry {
     state: AtomicU32,
@@ -90,35 +94,65 @@ fn find(marker: &'static Descriptor, slot: u32) -> Option<Option<&'static Progra
 /// Asks for the text and compiles it into an entry.
 #[cold]
 fn compile(marker: &'static Descriptor, slot: u32) -> Option<&'static Program<'static>> {
-    let entry = places(marker, slot).find(|entry| {
-        let claimed =
-            entry
-                .state
-                .compare_exchange(EMPTY, BUSY, Ordering::Acquire, Ordering::Relaxed);
-        claimed.is_ok()
-    })?;
-    entry.slot.store(slot, Ordering::Relaxed);
-    entry
-        .marker
-        .store(ptr::from_ref(marker).cast_mut(), Ordering::Relaxed);
-    // SAFETY: this thread claimed the entry, and nobody else touches these while it is BUSY.
-    let text: &'static [u8] = unsafe { slot_text(slot, &mut *entry.text.get()) };
-    let program = program(marker, text);
-    if let Some(found) = find(marker, slot) {
-        // Somebody was faster.
-        entry.state.store(EMPTY, Ordering::Release);
-        return found;
-    }
-    // SAFETY: as above.
-    let program = unsafe { (*entry.program.get()).write(program) };
-    entry.state.store(READY, Ordering::Release);
-    program.as_ref()
+    let claimed = Claimed::new(marker, slot)?;
+    // SAFETY: this thread claimed the entry, and nobody else touches the text while it is BUSY.
+    let text: &'static [u8] = unsafe { slot_text(slot, &mut *claimed.entry.text.get()) };
+    claimed.publish(|place| program(place, marker, text))
 }
 
-fn program(marker: &'static Descriptor, text: &'static [u8]) -> Option<Program<'static>> {
-    let text = SlotText::parse(str::from_utf8(text).ok()?).ok()?;
-    let fields = shape::fields(marker)?;
-    Program::compile(text, &shape::shape(marker, &fields)).ok()
+/// An entry that this thread has made BUSY.
+struct Claimed {
+    entry: &'static Entry,
+    marker: &'static Descriptor,
+    slot: u32,
+}
+
+impl Claimed {
+    /// `None` when no entry is to be had.
+    fn new(marker: &'static Descriptor, slot: u32) -> Option<Self> {
+        let entry = places(marker, slot).find(|entry| {
+            [EMPTY, GIVEN_BACK].into_iter().any(|free| {
+                entry
+                    .state
+                    .compare_exchange(free, BUSY, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            })
+        })?;
+        entry.slot.store(slot, Ordering::Relaxed);
+        entry
+            .marker
+            .store(ptr::from_ref(marker).cast_mut(), Ordering::Relaxed);
+        Some(Self {
+            entry,
+            marker,
+            slot,
+        })
+    }
+
+    /// Makes the program and puts it there for all to find, or gives way to one that is there by now.
+    fn publish(
+        self,
+        make: impl FnOnce(&mut Option<Program<'static>>),
+    ) -> Option<&'static Program<'static>> {
+        // SAFETY: this thread claimed the entry, and nobody else touches the program while it is BUSY.
+        let program = unsafe { (*self.entry.program.get()).write(None) };
+        make(program);
+        if let Some(found) = find(self.marker, self.slot) {
+            self.entry.state.store(GIVEN_BACK, Ordering::Release);
+            return found;
+        }
+        self.entry.state.store(READY, Ordering::Release);
+        program.as_ref()
+    }
+}
+
+/// Compiles a text, if it fits.
+fn program(place: &mut Option<Program<'static>>, marker: &'static Descriptor, text: &'static [u8]) {
+    if let Ok(text) = str::from_utf8(text)
+        && let Some(fields) = shape::fields(marker)
+    {
+        let _ = Program::compile_in(place, text, &shape::shape(marker, &fields));
+    }
 }
 
 /// The text of a slot; empty, which is no text, when the kernel does not tell.
@@ -139,5 +173,35 @@ impl Entry {
     fn is_for(&self, marker: &'static Descriptor, slot: u32) -> bool {
         self.slot.load(Ordering::Relaxed) == slot
             && ptr::eq(self.marker.load(Ordering::Relaxed), marker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::{Spec, descriptor};
+
+    static MARKER: Descriptor = descriptor(&Spec {
+        provider: "test",
+        name: "programs",
+        kind: abi::KIND_INSTANT,
+        level: 0,
+        line: 0,
+        fields: &[],
+    });
+
+    /// A handler, or another thread, compiles while this one does.
+    #[test]
+    fn who_gives_way_hides_nothing() {
+        let slow = Claimed::new(&MARKER, 7).unwrap();
+        let given_back = ptr::from_ref(slow.entry);
+        let fast = Claimed::new(&MARKER, 7).unwrap();
+        assert!(find(&MARKER, 7).is_none());
+        assert!(fast.publish(|_| ()).is_none());
+        assert!(slow.publish(|_| ()).is_none());
+        assert!(find(&MARKER, 7).is_some());
+        // It is not lost to others.
+        let next = Claimed::new(&MARKER, 7).unwrap();
+        assert!(ptr::eq(next.entry, given_back));
     }
 }

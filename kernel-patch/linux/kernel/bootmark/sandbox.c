@@ -41,14 +41,26 @@ static bool bootbuf_last_reading(int nr)
 	return true;
 }
 
+/* The operation is in a register: what it points to is the caller's to change. */
+static bool bootbuf_asks_for_text(int nr)
+{
+	unsigned long args[6];
+
+	if (nr != __NR_bootmark_marker_ctl)
+		return false;
+	syscall_get_arguments(current, current_pt_regs(), args);
+	return args[0] == MARKER_CTL_SLOT_TEXT;
+}
+
 /**
  * bootbuf_unfiltered - is a system call of the current thread not seccomp's business?
  * @nr: its number
  *
  * bootbuf_reserve() is called where the kernel turned a marker on, at a point that
  * the program does not know of, so no filter can be expected to allow it.  It
- * gives nothing but room to write a trace to, which quotas limit.  As long as there
- * never was a rule it is a system call like any other.
+ * gives nothing but room to write a trace to, which quotas limit.  The same goes for
+ * the question for the text of a filter, which anybody may read.  As long as neither
+ * rules nor their switches were ever touched both are system calls like any other.
  *
  * Return: true when filters are not to see it.
  */
@@ -56,7 +68,7 @@ bool bootbuf_unfiltered(int nr)
 {
 	if (!bootbuf_available())
 		return false;
-	if (unlikely(nr == __NR_bootmark_bootbuf_reserve))
+	if (unlikely(nr == __NR_bootmark_bootbuf_reserve || bootbuf_asks_for_text(nr)))
 		return READ_ONCE(bootmark_generation) && !in_compat_syscall();
 	return bootbuf_clock_id() != BOOTBUF_CLOCK_TSC && bootbuf_last_reading(nr);
 }
