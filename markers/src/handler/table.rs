@@ -86,6 +86,15 @@ struct Entry {
     call: AtomicU32,
 }
 
+impl Entry {
+    /// Gives it to whoever comes next, who shall not be taken for this thread before it says who it is.
+    fn free(&self) {
+        self.call.store(0, Ordering::Release);
+        self.tid.store(0, Ordering::Release);
+        self.thread.store(0, Ordering::Release);
+    }
+}
+
 /// A call-back: 1 plus its slot in the low 5 bits, its generation above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(pub(crate) u32);
@@ -299,8 +308,7 @@ impl Table {
         }
         // fork in a call-back: the child's page is wiped, and the entry may be somebody else's by now.
         if entry.thread.load(Ordering::Relaxed) == thread() {
-            entry.call.store(0, Ordering::Release);
-            entry.thread.store(0, Ordering::Release);
+            entry.free();
         }
     }
 
@@ -315,8 +323,7 @@ impl Table {
                     return None;
                 }
                 // A thread that ended inside; this one has got its memory.
-                entry.call.store(0, Ordering::Release);
-                entry.thread.store(0, Ordering::Release);
+                entry.free();
             }
         }
         for (index, entry) in self.inside.entries.iter().enumerate() {
