@@ -22,7 +22,8 @@
  * Locks: bootmark_lock is taken before any mmap_lock, to work out the words; an
  * mmap_lock is held for reading around the writing, never while a file is looked
  * into.  sync_lock is the outermost and keeps two goings-over from doing the same
- * work at once.
+ * work at once.  Other writers take it for their last round, when the rules have
+ * changed in each one before: whoever changes them now comes behind.
  */
 #define pr_fmt(fmt) "bootmark: " fmt
 
@@ -177,11 +178,15 @@ static bool sync_mapping(struct bootmark_module *module, unsigned long addr,
 			 unsigned long len, unsigned int round)
 {
 	VMA_ITERATOR(vmi, current->mm, addr);
+	bool last = round == BOOTMARK_MAX_ROUNDS;
 	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	struct bootmark_view view;
 	bool again = false;
 
+	might_lock(&sync_lock);
+	if (last && mutex_lock_killable(&sync_lock))
+		return false;
 	/* Without memory it is the next rule change that finds it. */
 	if (bootmark_view_open(&view, mm, current))
 		goto out;
@@ -203,9 +208,11 @@ static bool sync_mapping(struct bootmark_module *module, unsigned long addr,
 			sync_vma(vma, module, &view);
 	}
 	mmap_read_unlock(mm);
-	again = bootmark_view_is_outdated(&view, round);
+	again = bootmark_view_is_outdated(&view, round, last);
 out:
 	bootmark_view_close(&view);
+	if (last)
+		mutex_unlock(&sync_lock);
 	return again;
 }
 
@@ -361,17 +368,24 @@ static int write_words(struct bootmark_view *view)
 
 /*
  * Brings @mm up to date, which is that of @task, for which there is a reference.
- * @called takes how many markers have call-backs; NULL when nobody asks.
+ * @synced: sync_lock is held.  @called takes how many markers have call-backs;
+ * NULL when nobody asks.
  */
-static int sync_mm(struct mm_struct *mm, struct task_struct *task, u64 *called)
+static int sync_mm(struct mm_struct *mm, struct task_struct *task, bool synced,
+		   u64 *called)
 {
 	struct bootmark_view view;
 	unsigned int round = 0;
+	bool again, last;
 	u32 generation;
-	bool again;
 	int ret;
 
+	if (!synced)
+		might_lock(&sync_lock);
 	do {
+		last = !synced && round == BOOTMARK_MAX_ROUNDS;
+		if (last && mutex_lock_killable(&sync_lock))
+			return -EINTR;
 		ret = bootmark_view_open(&view, mm, task);
 		if (!ret && (READ_ONCE(bootmark_active) || view.calls))
 			ret = discover_mm(mm);
@@ -382,11 +396,13 @@ static int sync_mm(struct mm_struct *mm, struct task_struct *task, u64 *called)
 		}
 		if (!ret)
 			ret = write_words(&view);
-		again = !ret && bootmark_view_is_outdated(&view, round++);
+		again = !ret && bootmark_view_is_outdated(&view, round++, synced || last);
 		generation = view.generation;
 		if (called)
 			*called = view.called;
 		bootmark_view_close(&view);
+		if (last)
+			mutex_unlock(&sync_lock);
 	} while (again);
 	if (ret)
 		return ret;
@@ -447,14 +463,15 @@ static int sync_process(struct task_struct *process, struct mm_struct *mm)
 	if (READ_ONCE(process->vfork_done) ||
 	    READ_ONCE(mm->bootmark_gen) == READ_ONCE(bootmark_generation))
 		return 0;
-	return sync_mm(mm, process, NULL);
+	lockdep_assert_held(&sync_lock);
+	return sync_mm(mm, process, true, NULL);
 }
 
 int bootmark_sync_current(u64 *called)
 {
 	/* Pairs with bootmark_view_is_outdated(): it sees the call-backs or we its words. */
 	smp_mb();
-	return sync_mm(current->mm, current, called);
+	return sync_mm(current->mm, current, false, called);
 }
 
 int bootmark_view_of(struct bootmark_view *view, struct mm_struct *mm,
@@ -521,7 +538,8 @@ int bootmark_sync_all(enum bootmark_sync what)
 		if (mm) {
 			ret = what == BOOTMARK_SYNC_STATES ?
 			      sync_process(process, mm) : discover_mm(mm);
-			mmput(mm);
+			/* Whatever the end of another's memory waits for. */
+			mmput_async(mm);
 		}
 		put_task_struct(process);
 		cond_resched();
@@ -556,7 +574,7 @@ void bootmark_fork(struct task_struct *child, u64 clone_flags)
 	if (bootmark_calls_follow(mm, current->mm) ||
 	    bootmark_rules_name(current->mm) ||
 	    READ_ONCE(mm->bootmark_gen) != READ_ONCE(bootmark_generation))
-		sync_mm(mm, child, NULL);
+		sync_mm(mm, child, false, NULL);
 	mmput(mm);
 }
 
@@ -584,5 +602,5 @@ void bootmark_cred(const struct cred *old, const struct cred *new)
 	if (!current->mm || current->flags & PF_KTHREAD || current->in_execve ||
 	    current->vfork_done)
 		return;
-	sync_mm(current->mm, current, NULL);
+	sync_mm(current->mm, current, false, NULL);
 }

@@ -556,7 +556,6 @@ struct bootbuf_chunk *bootbuf_meta_next(struct bootbuf_chunk *chunk, u32 *offset
 u64 bootbuf_meta_lost(void);
 int bootbuf_meta_put(u32 id, const void *head, size_t head_len, const void *tail,
 		     size_t tail_len);
-u32 bootbuf_meta_share(void);
 void bootbuf_meta_leave_out(void);
 
 /* kwrite.c */

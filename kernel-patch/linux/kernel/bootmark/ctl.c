@@ -47,7 +47,7 @@ static int rule_add(struct marker_ctl_args *args)
 		return PTR_ERR(copy);
 	}
 	text = copy;
-	ret = bootmark_rule_add(text, args->buf_size, 0, 0, &id, &err_pos);
+	ret = bootmark_rule_add(text, args->buf_size, 0, NULL, &id, &err_pos);
 	args->err_pos = err_pos;
 	if (ret)
 		return ret;

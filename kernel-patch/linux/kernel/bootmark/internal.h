@@ -28,6 +28,8 @@ void bootbuf_fill_clock(struct marker_clock *clock);
  */
 int bootbuf_meta_write(u32 id, const void *head, size_t head_len,
 		       const void *tail, size_t tail_len);
+/* Octets that the meta stream can grow to. */
+u32 bootbuf_meta_share(void);
 
 /* From now on CPU streams overwrite their oldest records, or do not. */
 void bootbuf_cpus_overwrite(bool overwrite);

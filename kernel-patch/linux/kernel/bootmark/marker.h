@@ -80,6 +80,7 @@ struct bootmark_rule;
  * @dev: device of the file, as stat(2) encodes it
  * @ino: inode number
  * @named: its BOOTBUF_META_MODULE record has been written
+ * @of_user: of a file that is not root's
  * @build_id_len: valid octets of @build_id
  * @build_id: the GNU build id
  * @descs: the descriptors, states zero
@@ -106,6 +107,7 @@ struct bootmark_module {
 	u64			dev;
 	u64			ino;
 	bool			named;
+	bool			of_user;
 	u16			build_id_len;
 	u8			build_id[BOOTBUF_BUILD_ID_MAX];
 	struct bootmark_desc	*descs;
@@ -328,7 +330,7 @@ struct bootmark_rule *bootmark_rule_alloc(const char *text,
 					  const struct bootmark_rule_parts *parts,
 					  u32 only_pid);
 void bootmark_rule_free(struct bootmark_rule *rule);
-int bootmark_rule_find_process(struct bootmark_rule *rule);
+int bootmark_rule_find_process(struct bootmark_rule *rule, struct pid *only);
 bool bootmark_rule_is_over(const struct bootmark_rule *rule);
 bool bootmark_rule_is_like(const struct bootmark_rule *rule,
 			   const struct bootmark_rule *other);
@@ -346,7 +348,7 @@ bool bootmark_rule_applies(const struct bootmark_rule *rule,
 #define BOOTMARK_MAX_OWN_RULES	16
 #define BOOTMARK_MAX_USER_RULES	256
 
-int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
+int bootmark_rule_add(const char *text, size_t len, u32 flags, struct pid *only,
 		      u32 *id, size_t *err_pos);
 int bootmark_rule_del(u32 id, const char *text, size_t len, size_t *err_pos);
 /* The first rule whose id is above @cursor; NULL when there is none. */
@@ -413,6 +415,9 @@ struct bootmark_view {
 	char			*room;
 };
 
+/* Rounds of writing after which things are changed on purpose, to keep it going. */
+#define BOOTMARK_MAX_ROUNDS	16
+
 int bootmark_view_open(struct bootmark_view *view, struct mm_struct *mm,
 		       struct task_struct *task);
 int bootmark_view_want(struct bootmark_view *view,
@@ -421,7 +426,7 @@ void bootmark_view_fill(struct bootmark_view *view);
 const u32 *bootmark_view_states(struct bootmark_view *view,
 				const struct bootmark_module *module);
 bool bootmark_view_is_outdated(const struct bootmark_view *view,
-			       unsigned int round);
+			       unsigned int round, bool synced);
 void bootmark_view_close(struct bootmark_view *view);
 
 /**

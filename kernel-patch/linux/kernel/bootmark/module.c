@@ -11,9 +11,11 @@
 #include <linux/fs.h>
 #include <linux/kdev_t.h>
 #include <linux/mm.h>
+#include <linux/mount.h>
 #include <linux/printk.h>
 #include <linux/slab.h>
 #include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 #include "marker.h"
 
 /*
@@ -270,7 +272,21 @@ static bool module_take_ids(struct bootmark_module *module, bool by_root)
 	all_markers += module->count;
 	if (!by_root)
 		user_markers += module->count;
+	module->of_user = !by_root;
 	return true;
+}
+
+/*
+ * Root's are files of which nobody else can choose the owner: that of a file in
+ * FUSE or on a medium that a user has mounted is what the user says.
+ */
+static bool file_is_roots(struct file *file)
+{
+	const struct inode *inode = bootmark_file_inode(file);
+
+	return uid_eq(inode->i_uid, GLOBAL_ROOT_UID) &&
+	       inode->i_sb->s_user_ns == &init_user_ns &&
+	       !(file_user_path(file)->mnt->mnt_flags & MNT_NOSUID);
 }
 
 /*
@@ -299,6 +315,9 @@ static struct bootmark_module *module_add(struct bootmark_module *module,
 
 	twin = module_twin(module);
 	if (twin) {
+		/* A copy that a user made may have been seen first. */
+		if (by_root)
+			twin->of_user = false;
 		bootmark_file_forget(twin);
 		bootmark_module_free(module);
 		module = twin;
@@ -396,9 +415,7 @@ static struct bootmark_module *file_examine(struct file *file,
 		if (!module)
 			goto forget;
 		kvfree(parsed->descs);
-		return module_add(module, entry,
-				  uid_eq(bootmark_file_inode(file)->i_uid,
-					 GLOBAL_ROOT_UID));
+		return module_add(module, entry, file_is_roots(file));
 	}
 	kvfree(parsed->descs);
 	bootmark_file_remember(entry);

@@ -381,8 +381,9 @@ void bootbuf_announce_exit(long code)
 
 	if (!owner)
 		return;
+	/* Each time: a thread that ends beside the last one may leave chunks after it. */
+	bootbuf_orphan(owner);
 	if (!test_and_set_bit(BOOTBUF_OWNER_EXITED, &owner->announced)) {
-		bootbuf_orphan(owner);
 		if (test_bit(BOOTBUF_OWNER_UNNAMED, &owner->announced))
 			bootbuf_meta_leave_out();
 		else

@@ -215,7 +215,7 @@ static int run_line(struct pid *pid, char *line)
 		return len ? -EINVAL : 0;
 	}
 	return bootmark_rule_add(rule, strlen(rule), MARKER_RULE_PROCESS,
-				 pid_nr(pid), &id, &err_pos);
+				 pid, &id, &err_pos);
 }
 
 /* Runs whole lines; returns octets of those that went well, or the first's error. */

@@ -96,12 +96,13 @@ void bootmark_rule_free(struct bootmark_rule *rule)
 /**
  * bootmark_rule_find_process - take hold of the process that a rule names
  * @rule: the rule
+ * @only: the process, when it is known; NULL to go by the number
  *
- * Of the process, not of its number.
+ * From here on the rule is for the process, not for its number.
  *
  * Return: 0, or -ESRCH when there is none.
  */
-int bootmark_rule_find_process(struct bootmark_rule *rule)
+int bootmark_rule_find_process(struct bootmark_rule *rule, struct pid *only)
 {
 	struct pid *pid;
 
@@ -109,7 +110,7 @@ int bootmark_rule_find_process(struct bootmark_rule *rule)
 	if (!(rule->scopes & BOOTMARK_SCOPE_PID) || rule->pid_nr == 1)
 		return 0;
 	rcu_read_lock();
-	pid = find_pid_ns(rule->pid_nr, &init_pid_ns);
+	pid = only ?: find_pid_ns(rule->pid_nr, &init_pid_ns);
 	if (pid && pid_task(pid, PIDTYPE_TGID))
 		rule->pid = get_pid(pid);
 	rcu_read_unlock();

@@ -17,11 +17,18 @@
 
 #include <linux/bootmark.h>
 #include <linux/capability.h>
+#include <linux/pid.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include "marker.h"
+
+/*
+ * What describes markers of files that are not root's has 1/8 of the meta stream
+ * together: see also BOOTBUF_META_USER_SHIFT.
+ */
+#define BOOTBUF_META_FILES_SHIFT	3
 
 static LIST_HEAD(bootmark_rules);
 /* Those of them that single out processes, in the same order. */
@@ -53,6 +60,28 @@ static void report_bad_rule(const char *text, size_t len,
 /* ---- Deciding ----------------------------------------------------------------- */
 
 /*
+ * Writes what stays for the rest of the boot.  Anybody can make files with markers and
+ * turn them on for processes of theirs, so those that are not root's have a part
+ * of the meta stream's room together, and cannot use up all of it.
+ */
+static bool module_tell(const struct bootmark_module *module, u32 id, const void *head,
+			size_t head_len, const void *tail, size_t tail_len)
+{
+	static u32 users_room;
+	size_t len = BOOTBUF_RECORD_HEADER + ALIGN(head_len + tail_len, BOOTBUF_RECORD_ALIGN);
+
+	lockdep_assert_held(&bootmark_lock);
+	if (module->of_user &&
+	    users_room + len > bootbuf_meta_share() >> BOOTBUF_META_FILES_SHIFT)
+		return false;
+	if (bootbuf_meta_write(id, head, head_len, tail, tail_len))
+		return false;
+	if (module->of_user)
+		users_room += len;
+	return true;
+}
+
+/*
  * Puts what a reader needs for the records of marker @i into the pool.  Only
  * after that may the marker be on: the pool alone must do for decoding.
  */
@@ -78,13 +107,13 @@ static bool marker_announce(struct bootmark_module *module, u32 i)
 		};
 
 		memcpy(meta.build_id, module->build_id, module->build_id_len);
-		if (bootbuf_meta_write(BOOTBUF_META_MODULE, &meta, sizeof(meta),
-				       module->path, module->path_len))
+		if (!module_tell(module, BOOTBUF_META_MODULE, &meta, sizeof(meta),
+				 module->path, module->path_len))
 			goto full;
 		module->named = true;
 	}
-	if (bootbuf_meta_write(BOOTBUF_META_MARKER, &marker, sizeof(marker),
-			       &module->descs[i], BOOTMARK_DESC_SIZE))
+	if (!module_tell(module, BOOTBUF_META_MARKER, &marker, sizeof(marker),
+			 &module->descs[i], BOOTMARK_DESC_SIZE))
 		goto full;
 	set_bit(i, module->touched);
 	set_bit(i, module->announced);
@@ -468,7 +497,7 @@ static int rule_insert(struct bootmark_rule *rule, const char *slot_text,
  * @text: the rule
  * @len: its octets
  * @flags: MARKER_RULE_BOOT or MARKER_RULE_PROCESS, or 0
- * @only_pid: with MARKER_RULE_PROCESS, the process: in the initial namespace
+ * @only: with MARKER_RULE_PROCESS, the process; else NULL
  * @id: takes the rule's id
  * @err_pos: takes the offset of what is wrong, with -EINVAL
  *
@@ -479,7 +508,7 @@ static int rule_insert(struct bootmark_rule *rule, const char *slot_text,
  * Return: 0, -EINVAL, -ENOMEM, -ESRCH when there is no such process, -ENOSPC when
  * there are too many rules or slots.
  */
-int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
+int bootmark_rule_add(const char *text, size_t len, u32 flags, struct pid *only,
 		      u32 *id, size_t *err_pos)
 {
 	struct bootmark_rule_parts parts;
@@ -487,7 +516,7 @@ int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
 	int ret;
 
 	bootmark_rule_parse(text, len, &parts);
-	if (!parts.why && only_pid && parts.scopes & BOOTMARK_SCOPE_PROCESS) {
+	if (!parts.why && only && parts.scopes & BOOTMARK_SCOPE_PROCESS) {
 		parts.why = "a rule for one process has no scope but level=";
 		parts.pos = parts.patterns_end;
 	}
@@ -496,12 +525,12 @@ int bootmark_rule_add(const char *text, size_t len, u32 flags, u32 only_pid,
 		*err_pos = parts.pos;
 		return -EINVAL;
 	}
-	rule = bootmark_rule_alloc(text, &parts, only_pid);
+	rule = bootmark_rule_alloc(text, &parts, pid_nr(only));
 	if (!rule)
 		return -ENOMEM;
 	rule->flags |= flags;
 	rule->unprivileged = flags & MARKER_RULE_PROCESS && !perfmon_capable();
-	ret = bootmark_rule_find_process(rule);
+	ret = bootmark_rule_find_process(rule, only);
 	if (!ret) {
 		mutex_lock(&bootmark_lock);
 		ret = rule_insert(rule, text + parts.slot, parts.slot_len);

@@ -28,7 +28,7 @@ static void __init add_boot_rule(const char *text, size_t len)
 	u32 id;
 	int ret;
 
-	ret = bootmark_rule_add(text, len, MARKER_RULE_BOOT, 0, &id, &err_pos);
+	ret = bootmark_rule_add(text, len, MARKER_RULE_BOOT, NULL, &id, &err_pos);
 	/* What is malformed has been reported with its position. */
 	if (ret == -ESRCH)
 		pr_err("rule '%.*s' of the command line is left out: of all processes only 1 is known at boot\n",

@@ -195,34 +195,34 @@ const u32 *bootmark_view_states(struct bootmark_view *view,
 	return entry ? entry->states : NULL;
 }
 
-/* Who changes its rights more often than this meanwhile does so on purpose. */
-#define MAX_ROUNDS	16
-
 /**
  * bootmark_view_is_outdated - have rules or process changed meanwhile?
  * @view: a view whose words have been written
  * @round: how often they have been before
+ * @synced: sync_lock is held
  *
  * A change comes either before the question, or its author goes over the process
- * behind the writing.  A process that goes on and on changing its rights shall not
- * keep others from their work: only its own words may then be those of before.
+ * behind the writing.  Nobody who goes on and on changing things shall keep others
+ * from their work.  Who changes rules does not go over processes before sync_lock
+ * is free.  A process that changes its rights or its call-backs stops at
+ * BOOTMARK_MAX_ROUNDS: only its own words may then be those of before.
  *
  * Return: true when the words have to be worked out again.
  */
 bool bootmark_view_is_outdated(const struct bootmark_view *view,
-			       unsigned int round)
+			       unsigned int round, bool synced)
 {
 	/*
 	 * Pairs with bootmark_sync_all(), bootmark_sync_current() and with the
 	 * same in bootmark_cred().
 	 */
 	smp_mb();
-	if (READ_ONCE(bootmark_generation) != view->generation ||
-	    rcu_access_pointer(view->process.mm->bootmark_calls) != view->calls)
+	if (!synced && READ_ONCE(bootmark_generation) != view->generation)
 		return true;
-	if (round >= MAX_ROUNDS)
+	if (round >= BOOTMARK_MAX_ROUNDS)
 		return false;
-	if (process_is_muted(view->task) != view->muted)
+	if (rcu_access_pointer(view->process.mm->bootmark_calls) != view->calls ||
+	    process_is_muted(view->task) != view->muted)
 		return true;
 	return view->scopes & BOOTMARK_SCOPE_UID &&
 	       !uid_eq(process_uid(view->task), view->process.uid);
