@@ -61,6 +61,9 @@ fn run(rule: &str, append: &str, only: &str) -> Outcome {
              echo enable-status $?
              /life traced {only} >/run/traced 2>&1
              echo traced-status $?
+             # All of it, however long that takes on a slow kernel.
+             bootmark extract --timeout 300 --output /var/lib/bootmark/trace
+             echo extract-status $?
              bootmark status --json | awk -F'[:,]' '/events_lost/ {{ print \"lost\" $2 }}'
              sed 's/^/untraced /' /run/untraced
              sed 's/^/traced /' /run/traced"
@@ -84,6 +87,7 @@ fn all_lived(outcome: &Outcome) {
     let log = &outcome.script_log;
     // It is known from the first rule on only, so the rule matches nothing yet.
     assert_eq!(outcome.printed("enable-status"), "3", "{log}");
+    assert_eq!(outcome.printed("extract-status"), "0", "{log}");
     for run in ["untraced", "traced"] {
         assert_eq!(outcome.printed(&format!("{run}-status")), "0", "{log}");
         let cases = lines(outcome, run, "case");
