@@ -1,5 +1,8 @@
 //! Memory dumps whose headers say what is not so.
 
+#[path = "../fuzz/src/dump.rs"]
+mod dump;
+
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -7,6 +10,7 @@ use std::process::Command;
 use bootbuf::abi::*;
 use bootmark_tools::extract::source::Source;
 use bootmark_tools::extract::vmcore::{VmcoreError, VmcoreSource};
+use dump::{Load, headers};
 use zerocopy::{FromZeros, IntoBytes};
 
 const PAGE: usize = MIN_CHUNK;
@@ -16,40 +20,6 @@ const SIZE: usize = DATA + PAGES * PAGE;
 const MIB: u64 = 1 << 20;
 /// Seconds of a processor after which a search is taken for endless.
 const ENDLESS: u32 = 60;
-
-/// A segment as its header describes it.
-#[derive(Clone, Copy)]
-struct Load {
-    phys: u64,
-    offset: u64,
-    size: u64,
-}
-
-/// The headers of an ELF dump.
-fn headers(loads: &[Load]) -> Vec<u8> {
-    let mut octets = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    for half in [4u16, 62] {
-        octets.extend(half.to_le_bytes()); // ET_CORE, EM_X86_64
-    }
-    octets.extend(1u32.to_le_bytes());
-    for word in [0u64, 64, 0] {
-        octets.extend(word.to_le_bytes()); // no entry, segments behind this, no sections
-    }
-    octets.extend(0u32.to_le_bytes());
-    for half in [64, 56, loads.len() as u16, 64, 0, 0] {
-        octets.extend(half.to_le_bytes());
-    }
-    for load in loads {
-        for word in [1u32, 4] {
-            octets.extend(word.to_le_bytes()); // PT_LOAD, readable
-        }
-        let Load { phys, offset, size } = *load;
-        for word in [offset, phys, phys, size, size, PAGE as u64] {
-            octets.extend(word.to_le_bytes());
-        }
-    }
-    octets
-}
 
 /// A pool at a physical address, with a packet in each of its pages.
 fn pool(phys: u64) -> Vec<u8> {

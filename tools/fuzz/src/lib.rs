@@ -4,6 +4,7 @@
 //! A target panics when something is wrong. It returns how much of its input made sense, by which the
 //! tests see that a corpus still reaches what it is there for.
 
+mod dump;
 pub mod elf_tools;
 pub mod packets;
 pub mod pool;

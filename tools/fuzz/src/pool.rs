@@ -14,6 +14,7 @@ use bootmark_tools::extract::vmcore::VmcoreSource;
 use bootmark_tools::trace::tsdl::Machine;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
+use crate::dump::{Load, headers};
 use crate::reading::read;
 
 /// Octets that an input gives for the records of a chunk.
@@ -98,25 +99,9 @@ fn pool(data: &[u8]) -> Vec<u8> {
 
 /// An ELF file with one segment: the memory behind the first MiB.
 fn wrap(pool: &[u8]) -> Vec<u8> {
-    let mut octets = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    for half in [4u16, 62] {
-        octets.extend(half.to_le_bytes()); // ET_CORE, EM_X86_64
-    }
-    octets.extend(1u32.to_le_bytes());
-    for word in [0u64, 64, 0] {
-        octets.extend(word.to_le_bytes()); // no entry, segments behind this, no sections
-    }
-    octets.extend(0u32.to_le_bytes());
-    for half in [64u16, 56, 1, 64, 0, 0] {
-        octets.extend(half.to_le_bytes());
-    }
-    for word in [1u32, 4] {
-        octets.extend(word.to_le_bytes()); // PT_LOAD, readable
-    }
-    let (at, size) = (u64::from(POOL_ALIGN), pool.len() as u64);
-    for word in [120, at, at, size, size, MIN_CHUNK as u64] {
-        octets.extend(word.to_le_bytes());
-    }
+    let (phys, size) = (u64::from(POOL_ALIGN), pool.len() as u64);
+    let offset = 120;
+    let mut octets = headers(&[Load { phys, offset, size }]);
     octets.extend(pool);
     octets
 }
